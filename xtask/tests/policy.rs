@@ -19,6 +19,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("ibv", &["types", "mem"]),
     ("engine", &["types", "mem", "collectives"]),
     ("reliable", &["types", "wire", "mem", "engine"]),
+    ("tcp-stream", &["types", "wire", "mem", "engine"]),
     ("provider", &["types", "abi", "mem", "engine", "reliable"]),
     (
         "core",
@@ -35,7 +36,15 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ),
     (
         "tcp",
-        &["types", "wire", "sync", "mem", "engine", "provider"],
+        &[
+            "types",
+            "wire",
+            "sync",
+            "mem",
+            "engine",
+            "tcp-stream",
+            "provider",
+        ],
     ),
     (
         "shm",
@@ -97,7 +106,15 @@ const IMPORTS: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that run anywhere, also where there is no operating system ("Crates").
-const FREESTANDING: [&str; 6] = ["types", "wire", "mem", "collectives", "engine", "reliable"];
+const FREESTANDING: [&str; 7] = [
+    "types",
+    "wire",
+    "mem",
+    "collectives",
+    "engine",
+    "reliable",
+    "tcp-stream",
+];
 
 /// Crates and the files in them that may contain `unsafe` ("Unsafe code"); an empty list means all files.
 const UNSAFE: &[(&str, &[&str])] = &[

@@ -8,11 +8,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use oxifabric_provider::{descriptors, log};
-use oxifabric_types::Instant;
+use oxifabric_types::{Errno, Instant};
 use oxifabric_wire::tcp::ByteOrder;
 
-use crate::cm::{Accept, CmMessage, ConnTrouble};
-use crate::dial::{read_cm, send_cm};
+use crate::cm::{Accept, CmMessage, ConnTrouble, read_cm, send_cm};
 use crate::listen::Listener;
 use crate::reactor::{Key, Reactor};
 use crate::sys::{Interest, Socket};
@@ -231,7 +230,7 @@ impl Acceptor {
 
 impl ConnRequest {
     /// Sends the answer.
-    pub(crate) fn answer(&self, message: &CmMessage) -> io::Result<()> {
+    pub(crate) fn answer(&self, message: &CmMessage) -> Result<(), Errno> {
         send_cm(&self.socket, message)
     }
 

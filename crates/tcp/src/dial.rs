@@ -1,12 +1,11 @@
 //! Outgoing connections: the sockets of attempts ([`crate::cm::Attempt`]), for endpoints of either kind. Set-up path.
 
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use oxifabric_types::{Errno, Instant};
 
-use crate::cm::{Answer, Attempt, CmEvent, CmMessage, CmReader, Negotiated, Retry};
+use crate::cm::{Answer, Attempt, CmMessage, Negotiated, Retry, read_cm, send_cm};
 use crate::conns::Conns;
 use crate::driver::{ConnDriver, ConnState};
 use crate::sys::{self, Connecting, Interest, Socket};
@@ -84,9 +83,9 @@ impl ConnDriver {
         let timeout = conns.reactor.params.user_timeout;
         let _ = dial.socket.answered_within(timeout);
         let poller = &conns.reactor.poller;
-        let asked = send_cm(&dial.socket, dial.attempt.connected())
-            .and_then(|()| poller.change(dial.socket.fd(), key, Interest::READ));
-        asked.map_err(|error| sys::errno_of(&error))?;
+        send_cm(&dial.socket, dial.attempt.connected())?;
+        let watched = poller.change(dial.socket.fd(), key, Interest::READ);
+        watched.map_err(|error| sys::errno_of(&error))?;
         conns.counts.requested += 1;
         Ok(())
     }
@@ -157,40 +156,6 @@ impl ConnDriver {
             ConnState::Paused(retry) if retry.at.is_some_and(|at| at <= now) => Some(retry),
             _ => None,
         }
-    }
-}
-
-/// Reads a connection message, and not a byte more; `None` until it is complete.
-pub(crate) fn read_cm(socket: &Socket, reader: &mut CmReader) -> Option<CmEvent> {
-    loop {
-        match socket.recv(reader.room()) {
-            Ok(0) => return Some(closed(reader)),
-            Ok(count) => match reader.filled(count) {
-                Ok(false) => {}
-                Ok(true) => {
-                    let message = reader.message();
-                    return Some(message.map_or_else(CmEvent::Malformed, CmEvent::Message));
-                }
-                Err(why) => return Some(CmEvent::Malformed(why)),
-            },
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return Some(closed(reader)),
-        }
-    }
-}
-
-fn closed(reader: &CmReader) -> CmEvent {
-    CmEvent::Closed {
-        within: !reader.is_empty(),
-    }
-}
-
-/// Sends a connection message: a socket that carried nothing yet takes it whole, or something is wrong with it.
-pub(crate) fn send_cm(socket: &Socket, message: &CmMessage) -> io::Result<()> {
-    match socket.send(message.bytes())? {
-        count if count == message.bytes().len() => Ok(()),
-        _ => Err(io::ErrorKind::WriteZero.into()),
     }
 }
 

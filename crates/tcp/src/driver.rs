@@ -3,15 +3,16 @@
 //! A reliable datagram endpoint has one driver for each of its peers, a connected endpoint has one. Only the way to a
 //! connection differs between them; [`crate::dial`] has what is common there.
 
-use std::io;
 use std::net::SocketAddr;
 
-use oxifabric_engine::{Frame, Limits, OneSided, PostError, Posted, Sink, TxToken};
+use oxifabric_engine::{Frame, Limits, PostError, Posted, Sink, TxToken};
 use oxifabric_provider::log;
+use oxifabric_tcp_stream::limits::{UNKNOWN, limits};
+use oxifabric_tcp_stream::stream::Broken;
 use oxifabric_types::{Errno, PeerId};
 
 use crate::cm::{Negotiated, PeerState, Retry};
-use crate::conn::{Broken, Conn};
+use crate::conn::Conn;
 use crate::conns::Conns;
 use crate::dial::Dial;
 use crate::reactor::Key;
@@ -73,34 +74,6 @@ impl Due {
 /// Largest generation: it shares the poller's key of 64 bits with the number of the peer and a mark.
 const GENERATION_MAX: u32 = 0x3fff_ffff;
 
-/// What any peer can take, before negotiation.
-pub(crate) const UNKNOWN: Limits = Limits {
-    eager: usize::MAX,
-    segmented: usize::MAX,
-    segment: usize::MAX,
-    rndv_msg: false,
-    rndv_tagged: false,
-    rndv_rma: false,
-    pull: false,
-    ack_on_arrival: true,
-    one_sided: OneSided::empty(),
-};
-
-/// Returns what a peer can take after negotiation. Longer messages than `eager` wait at the sender (rendezvous).
-pub(crate) fn limits(negotiated: &Negotiated, eager: usize) -> Limits {
-    let named = negotiated.dialect.named;
-    let rndv_tagged = named || negotiated.rndv;
-    let eager = if rndv_tagged { eager } else { usize::MAX };
-    Limits {
-        eager,
-        segmented: eager,
-        rndv_msg: named,
-        rndv_tagged,
-        ack_on_arrival: !named,
-        ..UNKNOWN
-    }
-}
-
 impl ConnDriver {
     pub(crate) fn new(id: PeerId, at: SocketAddr) -> Self {
         Self {
@@ -142,14 +115,15 @@ impl ConnDriver {
             return Some(Err(PostError::Again));
         }
         let more = frame.more || conns.coalescer.coalesces(&mut conn.turn);
-        match conn.post(frame, token, more) {
+        match conn.stream.post(frame, token, more) {
             Ok(Ok(posted)) => {
+                conn.unconfirmed = true;
                 conns.unconfirmed = true;
-                if more && !self.held && conn.holds_back() {
+                if more && !self.held && conn.stream.holds_back() {
                     self.held = true;
                     conns.held.push(self.id);
                 }
-                let blocked = conn.blocked();
+                let blocked = conn.stream.blocked();
                 if self.wanted {
                     // The poll may have made room for what was refused before.
                     self.mark(conns, Due::WRITABLE);
@@ -171,9 +145,9 @@ impl ConnDriver {
                 }
                 Some(Err(down))
             }
-            Err(Broken(error)) => {
+            Err(Broken(errno)) => {
                 self.wanted = true;
-                self.broke(conns, &error);
+                self.broke(conns, errno);
                 Some(Err(PostError::Again))
             }
         }
@@ -190,10 +164,10 @@ impl ConnDriver {
         let ConnState::Ready(conn) = &mut self.state else {
             return;
         };
-        match conn.flush() {
-            Ok(()) if conn.blocked() => self.watch(conns),
+        match conn.stream.flush() {
+            Ok(()) if conn.stream.blocked() => self.watch(conns),
             Ok(()) => {}
-            Err(Broken(error)) => self.broke(conns, &error),
+            Err(Broken(errno)) => self.broke(conns, errno),
         }
     }
 
@@ -210,15 +184,15 @@ impl ConnDriver {
         let ConnState::Ready(conn) = &mut self.state else {
             return 0;
         };
-        if conn.stalled() {
+        if conn.stream.stalled() {
             return 0;
         }
-        if !told && conn.expects_large() {
+        if !told && conn.stream.expects_large() {
             conns.visit = true;
             return 0;
         }
-        let progress = conn.read(self.id, sink);
-        if progress.end.is_ok() && !conn.stalled() && progress.acknowledge == 0 {
+        let progress = conn.stream.read(self.id, sink);
+        if progress.end.is_ok() && !conn.stream.stalled() && progress.acknowledge == 0 {
             return progress.events;
         }
         self.conclude(conns, progress, sink)
@@ -232,9 +206,9 @@ impl ConnDriver {
             return progress.events + 1;
         }
         if let ConnState::Ready(conn) = &mut self.state
-            && let Err(Broken(error)) = conn.flush()
+            && let Err(Broken(errno)) = conn.stream.flush()
         {
-            self.end(conns, sys::errno_of(&error), "sending failed", sink);
+            self.end(conns, errno, "sending failed", sink);
             return progress.events + 1;
         }
         self.watch(conns);
@@ -256,7 +230,7 @@ impl ConnDriver {
         if !due.has(Due::RETRY) {
             return 0;
         }
-        let progress = conn.retry(self.id, sink);
+        let progress = conn.stream.retry(self.id, sink);
         self.conclude(conns, progress, sink)
     }
 
@@ -269,7 +243,7 @@ impl ConnDriver {
         }
         match &self.state {
             ConnState::Failed(..) => self.report(conns, sink),
-            ConnState::Ready(conn) if due.has(Due::WRITABLE) && !conn.blocked() => {
+            ConnState::Ready(conn) if due.has(Due::WRITABLE) && !conn.stream.blocked() => {
                 let wanted = std::mem::take(&mut self.wanted);
                 if wanted {
                     sink.writable(self.id);
@@ -295,9 +269,9 @@ impl ConnDriver {
         let ConnState::Ready(conn) = &self.state else {
             return events;
         };
-        if event.broken && conn.stalled() {
+        if event.broken && conn.stream.stalled() {
             // Nothing more will come, and the poller would report the event again and again.
-            let why = conn.socket.take_error();
+            let why = conn.socket().take_error();
             let why = why.map_or_else(|error| sys::errno_of(&error), |()| Errno::CONNRESET);
             self.end(conns, why, "the connection broke", sink);
             return events + 1;
@@ -305,7 +279,7 @@ impl ConnDriver {
         if event.ended {
             return events + self.ended(conns, sink);
         }
-        if event.broken || event.readable && (!direct || conn.expects_large()) {
+        if event.broken || event.readable && (!direct || conn.stream.expects_large()) {
             events += self.read(conns, true, sink);
         }
         events
@@ -317,7 +291,7 @@ impl ConnDriver {
         let ConnState::Ready(conn) = &mut self.state else {
             return 0;
         };
-        match conn.look_for_end() {
+        match conn.stream.look_for_end() {
             Ok(()) => self.watch(conns),
             Err(fault) => self.end_by(conns, &fault, sink),
         }
@@ -329,16 +303,16 @@ impl ConnDriver {
         let ConnState::Ready(conn) = &mut self.state else {
             return 0;
         };
-        match conn.write(sink) {
+        match conn.stream.write(sink) {
             Ok(events) => {
-                if !conn.blocked() && self.wanted {
+                if !conn.stream.blocked() && self.wanted {
                     self.mark(conns, Due::WRITABLE);
                 }
                 self.watch(conns);
                 events
             }
-            Err(Broken(error)) => {
-                self.end(conns, sys::errno_of(&error), "sending failed", sink);
+            Err(Broken(errno)) => {
+                self.end(conns, errno, "sending failed", sink);
                 1
             }
         }
@@ -360,8 +334,8 @@ impl ConnDriver {
             _ => {}
         }
         conn.interest = wanted;
-        if let Err(error) = conns.reactor.poller.change(conn.socket.fd(), key, wanted) {
-            self.broke(conns, &error);
+        if let Err(error) = conns.reactor.poller.change(conn.socket().fd(), key, wanted) {
+            self.broke(conns, sys::errno_of(&error));
         }
     }
 
@@ -377,7 +351,7 @@ impl ConnDriver {
         conns.remove(self.id);
         let mut conn = Box::new(Conn::new(socket, negotiated));
         conn.interest = Interest::READ;
-        let (fd, key) = (conn.socket.fd(), self.key());
+        let (fd, key) = (conn.socket().fd(), self.key());
         let result = match watched {
             true => conns.reactor.poller.change(fd, key, Interest::READ),
             false => conns.reactor.poller.add(fd, key, Interest::READ),
@@ -388,7 +362,7 @@ impl ConnDriver {
         conns.counts.established += 1;
         conns.ready.push(self.id);
         if let Err(error) = result {
-            return self.broke(conns, &error);
+            return self.broke(conns, sys::errno_of(&error));
         }
         if self.wanted {
             self.mark(conns, Due::WRITABLE);
@@ -432,8 +406,7 @@ impl ConnDriver {
 
     /// Ends a connection in use whose socket or poller fails; the next poll reports it.
     #[cold]
-    fn broke(&mut self, conns: &mut Conns, error: &io::Error) {
-        let errno = sys::errno_of(error);
+    fn broke(&mut self, conns: &mut Conns, errno: Errno) {
         let cause = errno.text().to_lowercase();
         self.lose(conns, errno, log::Level::Info, &cause);
     }
@@ -474,11 +447,11 @@ impl ConnDriver {
         }
         if let ConnState::Failed(conn, errno) = self.replace(ConnState::Idle) {
             if let Some(mut conn) = conn {
-                conn.abandon(errno, sink);
+                conn.stream.abandon(errno, sink);
                 // After a shutdown by this side what was accepted still leaves; otherwise the peer is gone, or broke the
                 // protocol and is owed nothing.
                 if errno == Errno::CANCELED {
-                    conn.close();
+                    conn.stream.close();
                 }
             }
             self.wanted = false;
@@ -492,7 +465,7 @@ impl ConnDriver {
     /// Closes the connection after what was accepted for sending; the driver is of no use any more.
     pub(crate) fn close(&mut self) {
         if let ConnState::Ready(conn) = self.replace(ConnState::Idle) {
-            conn.close();
+            conn.stream.close();
         }
     }
 
@@ -502,7 +475,7 @@ impl ConnDriver {
         let ConnState::Ready(conn) = &mut self.state else {
             return false;
         };
-        conn.socket.shut_writing();
+        conn.socket().shut_writing();
         self.lose(conns, Errno::CONNRESET, log::Level::Info, why);
         // Another thread may sleep in a wait.
         conns.reactor.wake();
@@ -528,7 +501,7 @@ impl ConnDriver {
 
     /// Returns whether bytes that were accepted wait for the socket.
     pub(crate) fn blocked(&self) -> bool {
-        matches!(&self.state, ConnState::Ready(conn) if conn.blocked() && !conn.is_closing())
+        matches!(&self.state, ConnState::Ready(conn) if conn.stream.blocked() && !conn.stream.is_closing())
     }
 
     /// Puts another state in place; returns the old one.
@@ -544,11 +517,11 @@ impl ConnState {
         match self {
             Self::Idle | Self::Paused(_) | Self::Failed(..) => PeerState::Idle,
             Self::Dialing(_) => PeerState::Dialing,
-            Self::Ready(conn) if conn.is_closing() || conn.socket.is_closed_by_peer() => {
+            Self::Ready(conn) if conn.stream.is_closing() || conn.socket().is_closed_by_peer() => {
                 PeerState::Closed
             }
             Self::Ready(conn) => PeerState::Ready {
-                pid: conn.negotiated.pid,
+                pid: conn.stream.negotiated.pid,
             },
         }
     }

@@ -5,10 +5,11 @@
 
 use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
 use oxifabric_mem::Iov;
+use oxifabric_tcp_stream::limits::UNKNOWN;
 use oxifabric_types::{Errno, Instant, PeerId};
 
 use crate::conns::Conns;
-use crate::driver::{ConnDriver, ConnState, UNKNOWN};
+use crate::driver::{ConnDriver, ConnState};
 use crate::reactor::Key;
 use crate::sys::Event;
 

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use oxifabric_engine::PostError;
+use oxifabric_tcp_stream::limits::limits;
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::tcp::cm::CmKind;
 use oxifabric_wire::tcp::greeting::Greeting;
@@ -13,7 +14,7 @@ use oxifabric_wire::tcp::{ByteOrder, Dialect};
 
 use crate::cm::{CmReader, Negotiated};
 use crate::conns::Conns;
-use crate::driver::{ConnDriver, ConnState, limits};
+use crate::driver::{ConnDriver, ConnState};
 use crate::endpoint::{Endpoint, EndpointKind};
 use crate::sys::Socket;
 
@@ -115,7 +116,7 @@ pub struct CmReading {
 
 /// Reads a connection message that arrives in parts of at most `part` bytes; `None` as long as it is not complete.
 pub fn cm_message(bytes: &[u8], part: usize) -> Option<CmReading> {
-    let mut reader = CmReader::new();
+    let mut reader = CmReader::default();
     let mut taken = 0;
     loop {
         let room = reader.room();

@@ -5,10 +5,10 @@
 //!
 //! - `endpoint`: an endpoint with its connections, as the link under an engine. [`TcpLink`] is a reliable datagram endpoint;
 //!   `link/` has its parts, `peer` its peer table. `msg`: connected endpoints and their listeners.
-//! - `driver`: the connection with one peer; `conn`, `tx` and `rx` are its halves. `conns`: what the connections of an endpoint
+//! - `driver`: the connection with one peer; `conn`: one in use. `conns`: what the connections of an endpoint
 //!   share. `reactor`: poller, timer and time.
-//! - `cm`: connection management, without I/O. `dial`, `acceptor`, `listen`: its sockets. `id_map`: engine headers into wire
-//!   headers and back.
+//! - `dial`, `acceptor`, `listen`: the sockets of connection management. What is said over sockets is in
+//!   [`oxifabric_tcp_stream`], which a kernel's provider shares.
 //! - `coalescer`: which frames leave together. `shared_tx`, `flusher`: a thread that sends what is held back for long.
 //! - `info`, `params`: fi_info, and the parameters of the environment. `alias`: the provider under other names.
 //! - `hostile`: a connection with an untrusted peer, for the fuzz targets.
@@ -17,7 +17,6 @@
 
 mod acceptor;
 pub mod alias;
-mod cm;
 mod coalescer;
 mod conn;
 mod conns;
@@ -27,7 +26,6 @@ mod endpoint;
 mod flusher;
 #[doc(hidden)]
 pub mod hostile;
-mod id_map;
 mod info;
 mod link;
 mod listen;
@@ -35,15 +33,14 @@ mod msg;
 mod params;
 mod peer;
 mod reactor;
-mod rx;
 mod shared_tx;
 #[allow(unsafe_code)]
 mod sys;
 mod traffic;
-mod tx;
 
 pub use link::TcpLink;
 pub use msg::{TcpConnection, TcpListener};
+use oxifabric_tcp_stream::{cm, rx};
 
 use std::sync::Arc;
 

@@ -5,9 +5,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use oxifabric_sync::SwitchLock;
+use oxifabric_tcp_stream::tx::Tx;
 
 use crate::sys::Socket;
-use crate::tx::Tx;
 
 /// A socket, and the bytes to be sent over it.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ impl SharedTx {
     pub(crate) fn new(socket: Arc<Socket>, segment: Option<NonZeroUsize>) -> Self {
         Self {
             socket,
-            tx: SwitchLock::locked(Tx::new(segment)),
+            tx: SwitchLock::locked(Tx::new(segment, 0)),
         }
     }
 
@@ -28,6 +28,6 @@ impl SharedTx {
     pub(crate) fn flush_overdue(&self) -> bool {
         // A thread that has the lock is about to hold back or to send.
         let tx = self.tx.try_lock();
-        tx.is_none_or(|mut tx| tx.flush_overdue(&self.socket))
+        tx.is_none_or(|mut tx| tx.flush_overdue(&*self.socket))
     }
 }

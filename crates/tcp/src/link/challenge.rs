@@ -60,7 +60,7 @@ impl TcpLink {
         let ConnState::Ready(conn) = &peer.driver.state else {
             return self.refuse(&request);
         };
-        let asked = conn.socket.probe(PROBES);
+        let asked = conn.socket().probe(PROBES);
         if asked.is_err() || request.conn.unwatch(&self.conns.reactor).is_err() {
             return self.refuse(&request);
         }
@@ -113,7 +113,7 @@ impl TcpLink {
         };
         match &peer.driver.state {
             ConnState::Ready(conn) if peer.driver.generation == challenge.generation => {
-                look_at(&conn.socket, challenge.since)
+                look_at(conn.socket(), challenge.since)
             }
             _ => Finding::Gone,
         }
@@ -132,8 +132,8 @@ impl TcpLink {
                 // From here on it is probed as other connections are.
                 let reactor = &self.conns.reactor;
                 let _ = match reactor.params.keep_alive {
-                    true => reactor.prepare(&conn.socket, peer.driver.at.is_ipv4()),
-                    false => conn.socket.let_alone(),
+                    true => reactor.prepare(conn.socket(), peer.driver.at.is_ipv4()),
+                    false => conn.socket().let_alone(),
                 };
             }
         }

@@ -191,7 +191,7 @@ impl TcpLink {
                 () if involved.contains(&id) || !conn.is_at_rest() => Activity::Busy,
                 () => Activity::Free,
             };
-            let idle = conn.socket.idle();
+            let idle = conn.socket().idle();
             Some(Candidate { id, idle, activity })
         };
         self.unknown()
@@ -205,7 +205,7 @@ impl TcpLink {
         let is_unknown = |id: &PeerId| match self.kind.peers.get(*id) {
             Some(peer) => {
                 !self.kind.peers.is_named(*id)
-                    && !matches!(&peer.driver.state, ConnState::Ready(conn) if conn.is_closing())
+                    && !matches!(&peer.driver.state, ConnState::Ready(conn) if conn.stream.is_closing())
             }
             None => false,
         };
@@ -229,7 +229,7 @@ impl TcpLink {
             return;
         };
         if let ConnState::Ready(conn) = &mut peer.driver.state {
-            conn.begin_to_close();
+            conn.stream.begin_to_close();
             self.kind.closing.push_back((id, peer.driver.generation));
         }
     }
@@ -264,7 +264,7 @@ fn involved(sink: &impl Sink) -> HashSet<PeerId> {
 impl Conn {
     /// Returns whether the peer has closed its end, whatever is still to be read.
     fn has_ended(&self) -> bool {
-        self.socket.is_closed_by_peer()
+        self.socket().is_closed_by_peer()
     }
 }
 

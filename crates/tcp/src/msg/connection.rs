@@ -101,7 +101,7 @@ impl TcpConnection {
     /// Notes that the connection is in use.
     fn connected(&mut self, data: Box<[u8]>) {
         if let ConnState::Ready(conn) = &self.kind.driver.state
-            && let Ok(name) = conn.socket.local()
+            && let Ok(name) = conn.socket().local()
         {
             self.kind.name = name;
         }
@@ -230,8 +230,7 @@ impl Connection for TcpConnection {
         // The listener has prepared the socket, and does not know the endpoint's traffic class.
         let is_v4 = self.kind.name.is_ipv4();
         self.conns.reactor.mark(&request.socket, is_v4);
-        let answered = request.answer(&CmMessage::new(CmKind::Response, data));
-        answered.map_err(|error| sys::errno_of(&error))?;
+        request.answer(&CmMessage::new(CmKind::Response, data))?;
         let (order, watched) = (request.order, request.watched);
         self.kind
             .driver
@@ -266,7 +265,7 @@ impl Connection for TcpConnection {
             (Stage::Fresh(socket), _) => Ok(socket.fd()),
             (Stage::Invited(request), _) => Ok(request.socket.fd()),
             (_, ConnState::Dialing(dial)) => Ok(dial.socket.fd()),
-            (_, ConnState::Ready(conn)) => Ok(conn.socket.fd()),
+            (_, ConnState::Ready(conn)) => Ok(conn.socket().fd()),
             _ => Err(Errno::NOTCONN),
         }
     }

@@ -12,8 +12,9 @@ use std::time::Duration;
 use oxifabric_mem::{Iov, MAX_SEGMENTS};
 use oxifabric_provider::inet::RawAddr;
 use oxifabric_provider::syscall;
+use oxifabric_types::Errno;
 
-use super::{check, check_len};
+use super::{check, check_len, errno_of};
 
 /// A non-blocking TCP socket; dropping it closes it.
 #[derive(Debug)]
@@ -372,6 +373,55 @@ impl Socket {
             (_, 0, 0) => Delivery::Underway,
             _ => Delivery::Unanswered,
         }
+    }
+}
+
+impl oxifabric_tcp_stream::Socket for Socket {
+    const READ_AHEAD: usize = 24 * 1024;
+    const HELD_BACK: usize = 20 * 1024;
+
+    #[inline]
+    fn send(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        self.send(bytes).map_err(|error| errno_of(&error))
+    }
+
+    fn send_gather(
+        &self,
+        head: &[u8],
+        body: &Iov,
+        offset: usize,
+        len: usize,
+    ) -> Result<usize, Errno> {
+        let sent = self.send_gather(head, body, offset, len);
+        sent.map_err(|error| errno_of(&error))
+    }
+
+    #[inline]
+    fn recv(&self, into: &mut [u8]) -> Result<usize, Errno> {
+        self.recv(into).map_err(|error| errno_of(&error))
+    }
+
+    fn recv_scatter(
+        &self,
+        body: &Iov,
+        offset: usize,
+        len: usize,
+        tail: &mut [u8],
+    ) -> Result<usize, Errno> {
+        let received = self.recv_scatter(body, offset, len, tail);
+        received.map_err(|error| errno_of(&error))
+    }
+
+    fn shut_writing(&self) {
+        self.shut_writing();
+    }
+
+    fn is_closed_by_peer(&self) -> bool {
+        self.is_closed_by_peer()
+    }
+
+    fn unread(&self) -> usize {
+        self.unread().unwrap_or(0)
     }
 }
 

@@ -41,14 +41,13 @@ fn until(node: &mut Node, mut done: impl FnMut(&mut Node) -> bool) {
 impl Node {
     /// Returns the number of connections that wait for room.
     fn blocked_readers(&self) -> usize {
-        let is_stalled =
-            |peer: &&Peer| matches!(&peer.driver.state, ConnState::Ready(conn) if conn.stalled());
+        let is_stalled = |peer: &&Peer| matches!(&peer.driver.state, ConnState::Ready(conn) if conn.stream.stalled());
         self.link.kind.peers.iter().filter(is_stalled).count()
     }
 
     /// Returns how many of them have been found closed, without anything that is waited for.
     fn ended_readers(&self) -> usize {
-        let is_found = |peer: &&Peer| matches!(&peer.driver.state, ConnState::Ready(conn) if conn.stalled() && conn.interest == Interest::default());
+        let is_found = |peer: &&Peer| matches!(&peer.driver.state, ConnState::Ready(conn) if conn.stream.stalled() && conn.interest == Interest::default());
         self.link.kind.peers.iter().filter(is_found).count()
     }
 }

@@ -76,7 +76,10 @@ fn a_live_connection_is_not_replaced_and_serves_on() {
         transmit_complete: false,
         more: false,
     };
-    let posted = conn.expect("a connection").post(&frame, TxToken(5), false);
+    let posted = conn
+        .expect("a connection")
+        .stream
+        .post(&frame, TxToken(5), false);
     assert!(matches!(posted, Ok(Ok(Posted::Done))));
     case.until(|case| !case.a.sink.arrived.is_empty());
     assert_eq!(
@@ -90,7 +93,7 @@ fn a_dead_connection_is_replaced_by_the_process_that_comes_after() {
     let mut case = case();
     for peer in case.old.drain(..) {
         if let crate::driver::ConnState::Ready(conn) = peer.driver.state
-            && !forget(&conn.socket)
+            && !forget(conn.socket())
         {
             println!("SKIP: without CAP_NET_ADMIN no socket vanishes unheard");
             return;

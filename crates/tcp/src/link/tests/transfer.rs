@@ -343,7 +343,7 @@ fn foreign_byte_order_is_understood() {
             .driver
             .state
         {
-            conn.negotiated.dialect.order = oxifabric_wire::tcp::ByteOrder::Big;
+            conn.stream.negotiated.dialect.order = oxifabric_wire::tcp::ByteOrder::Big;
         }
     }
     let (body, bytes) = pattern(&[50_000], 10);

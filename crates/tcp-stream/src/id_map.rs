@@ -4,8 +4,9 @@
 //! rendezvous by a number of one byte: the map keeps the engine's ids that the wire does not carry. Hot path;
 //! invariant: a number is in use exactly as long as its slot is filled.
 
-use std::collections::VecDeque;
-use std::fmt;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::fmt;
 
 use oxifabric_engine::{Header, HeaderFlags, Kind};
 use oxifabric_wire::tcp::frame::{FrameFlags, FrameHeader, OP_DATA_ACK, OP_DATA_FIN, Op};
@@ -17,7 +18,7 @@ const NUMBERS: usize = 256;
 
 /// The ids of a connection's operations under way.
 #[derive(Debug)]
-pub(crate) struct IdMap {
+pub struct IdMap {
     named: bool,
     atomics: bool,
     rndv: bool,
@@ -55,8 +56,9 @@ enum RndvState {
 
 /// A header for the wire, and the update of the map once the frame is taken.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Outgoing {
-    pub(crate) header: FrameHeader,
+pub struct Outgoing {
+    /// The header.
+    pub header: FrameHeader,
     update: Update,
 }
 
@@ -72,7 +74,7 @@ enum Update {
 
 /// Why a frame cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EncodeError {
+pub enum EncodeError {
     /// All numbers are in use.
     Full,
     /// The peer does not speak it, or it answers nothing.
@@ -83,18 +85,21 @@ pub(crate) enum EncodeError {
 
 /// What a header from the wire means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Incoming {
+pub enum Incoming {
     /// It is for the engine.
     Frame(Header),
     /// It is for the engine, and names memory.
     Access(Header),
     /// It begins the body of a message that was declined, which is to be dropped, and acknowledged if `acknowledge`.
-    Unwanted { acknowledge: bool },
+    Unwanted {
+        /// Whether it is to be acknowledged.
+        acknowledge: bool,
+    },
 }
 
 /// The rule of the protocol that a peer has broken, beyond those of a single header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ProtocolError {
+pub enum ProtocolError {
     /// Data that no read asked for.
     Response,
     /// A read or a write of no memory.
@@ -104,7 +109,12 @@ pub(crate) enum ProtocolError {
     /// A rendezvous number that is zero, in use, unknown, or used out of turn.
     Number(u8),
     /// Data of another length than announced.
-    Length { announced: u64, found: u64 },
+    Length {
+        /// Bytes that were announced.
+        announced: u64,
+        /// Bytes that the header has.
+        found: u64,
+    },
     /// A name is missing where there must be one.
     Nameless(Op),
 }
@@ -125,7 +135,8 @@ impl fmt::Display for ProtocolError {
 }
 
 impl IdMap {
-    pub(crate) fn new(negotiated: &Negotiated) -> Self {
+    /// Makes the map of a connection in which nothing is under way.
+    pub fn new(negotiated: &Negotiated) -> Self {
         Self {
             named: negotiated.dialect.named,
             atomics: negotiated.dialect.atomics,
@@ -140,7 +151,7 @@ impl IdMap {
 
     /// Returns the header of a frame with a body of `len` bytes.
     #[inline]
-    pub(crate) fn outgoing(
+    pub fn outgoing(
         &self,
         header: &Header,
         len: usize,
@@ -170,7 +181,7 @@ impl IdMap {
 
     /// Updates the map after the frame was taken.
     #[inline]
-    pub(crate) fn sent(&mut self, outgoing: &Outgoing) {
+    pub fn sent(&mut self, outgoing: &Outgoing) {
         match outgoing.update {
             Update::Nothing => {}
             Update::Unacknowledged(id) => self.unacknowledged.push_back(id),
@@ -193,7 +204,7 @@ impl IdMap {
 
     /// Translates a header from the peer.
     #[inline]
-    pub(crate) fn incoming(&mut self, wire: &FrameHeader) -> Result<Incoming, ProtocolError> {
+    pub fn incoming(&mut self, wire: &FrameHeader) -> Result<Incoming, ProtocolError> {
         let header = Header {
             kind: Kind::Msg,
             flags: header_flags(wire.flags),

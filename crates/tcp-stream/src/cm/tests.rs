@@ -24,7 +24,7 @@ fn greeting(cm_message: &CmMessage) -> Greeting {
 }
 
 fn deliver(cm_message: &CmMessage, piece: usize) -> Message {
-    let mut reader = CmReader::new();
+    let mut reader = CmReader::default();
     let mut rest = cm_message.bytes();
     loop {
         let room = reader.room();
@@ -107,11 +107,11 @@ fn version_zero_is_repeated_unchecked_and_has_no_rendezvous() {
 
 #[test]
 fn bytes_that_are_no_message_are_named() {
-    let mut reader = CmReader::new();
+    let mut reader = CmReader::default();
     reader.room().fill(0x47);
     let error = reader.filled(HEADER_LEN);
     assert_eq!(error, Err(CmError::Version(0x47)));
-    let mut reader = CmReader::new();
+    let mut reader = CmReader::default();
     let header = [3, 0, 0, 4].into_iter().chain([0; 28]);
     for (room, byte) in reader.room().iter_mut().zip(header) {
         *room = byte;

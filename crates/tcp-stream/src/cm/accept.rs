@@ -1,7 +1,7 @@
 //! The acceptor's side of a connection without I/O, between endpoints of either kind, until its request is here
 //! (docs/protocol/tcp.md sections 1.5 and 7.4). Set-up path.
 
-use std::fmt;
+use core::fmt;
 
 use oxifabric_types::Instant;
 use oxifabric_wire::tcp::cm::{CmError, CmKind};
@@ -11,15 +11,16 @@ use super::{CmEvent, CmReader, Message};
 
 /// A connection that was accepted and whose request has not come.
 #[derive(Debug)]
-pub(crate) struct Accept {
-    pub(crate) reader: CmReader,
+pub struct Accept {
+    /// Where the request goes.
+    pub reader: CmReader,
     /// When the request must have come, however slowly.
-    pub(crate) deadline: Instant,
+    pub deadline: Instant,
 }
 
 /// Why an incoming connection is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ConnTrouble {
+pub enum ConnTrouble {
     /// It was closed without a byte, so that it has asked for nothing: one of two that crossed, mostly.
     Closed,
     /// It was closed within the request.
@@ -37,9 +38,10 @@ pub(crate) enum ConnTrouble {
 }
 
 impl Accept {
-    pub(crate) fn new(deadline: Instant) -> Self {
+    /// Makes the state of a connection whose request must have come by then.
+    pub fn new(deadline: Instant) -> Self {
         Self {
-            reader: CmReader::new(),
+            reader: CmReader::default(),
             deadline,
         }
     }
@@ -48,7 +50,7 @@ impl Accept {
     ///
     /// # Errors
     /// Why it is none.
-    pub(crate) fn asked(event: CmEvent) -> Result<Message, ConnTrouble> {
+    pub fn asked(event: CmEvent) -> Result<Message, ConnTrouble> {
         match event {
             CmEvent::Message(message) if message.kind == CmKind::Request => Ok(message),
             CmEvent::Message(message) => Err(ConnTrouble::NoRequest(message.kind)),
@@ -75,6 +77,8 @@ impl fmt::Display for ConnTrouble {
 
 #[cfg(test)]
 mod tests {
+    use alloc::boxed::Box;
+
     use oxifabric_wire::tcp::ByteOrder;
 
     use super::*;

@@ -6,14 +6,21 @@
 mod accept;
 mod attempt;
 
-pub(crate) use accept::{Accept, ConnTrouble};
-pub(crate) use attempt::{Answer, Attempt, Retry};
+pub use accept::{Accept, ConnTrouble};
+pub use attempt::{Answer, Attempt, Retry};
 
-use std::net::SocketAddr;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+
+use oxifabric_types::Errno;
 
 use oxifabric_wire::tcp::cm::{CmError, CmHeader, CmKind, DATA_MAX, HEADER_LEN};
 use oxifabric_wire::tcp::greeting::{FEATURE_FIREWALL, GREETING_MAX, Greeting, VERSION_RNDV};
 use oxifabric_wire::tcp::{ByteOrder, Dialect};
+
+use crate::socket::Socket;
 
 /// Extension bit of protocol section 5.1: frames carry names.
 const EXTENSION_NAMES: u32 = 1;
@@ -29,37 +36,38 @@ const EXTENSIONS: u32 = EXTENSION_NAMES | EXTENSION_ATOMICS | EXTENSION_COLLECTI
 
 /// What an endpoint announces to every peer about itself.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LocalParams {
+pub struct LocalParams {
     /// Port where it listens.
-    pub(crate) port: u16,
+    pub port: u16,
     /// Its process.
-    pub(crate) pid: u32,
+    pub pid: u32,
     /// Whether no peer can connect to it.
-    pub(crate) firewall: bool,
+    pub firewall: bool,
     /// Whether it supports the extension.
-    pub(crate) names: bool,
+    pub names: bool,
 }
 
 /// What the two ends of a connection negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Negotiated {
-    pub(crate) dialect: Dialect,
+pub struct Negotiated {
+    /// The form of frame headers.
+    pub dialect: Dialect,
     /// Whether tagged rendezvous is spoken.
-    pub(crate) rndv: bool,
+    pub rndv: bool,
     /// Whether messages of collectives are spoken.
-    pub(crate) collectives: bool,
+    pub collectives: bool,
     /// The peer's process.
-    pub(crate) pid: u32,
+    pub pid: u32,
 }
 
 /// A connection message, ready to be sent.
 #[derive(Clone, Debug)]
-pub(crate) struct CmMessage(Vec<u8>);
+pub struct CmMessage(Vec<u8>);
 
 impl CmMessage {
     /// Encodes a message with this data, at most `DATA_MAX` bytes: the application's between connected endpoints (protocol
     /// section 7), else a greeting.
-    pub(crate) fn new(kind: CmKind, data: &[u8]) -> Self {
+    pub fn new(kind: CmKind, data: &[u8]) -> Self {
         let data = &data[..data.len().min(DATA_MAX)];
         let mut bytes = vec![0; HEADER_LEN + data.len()];
         let header = CmHeader {
@@ -74,7 +82,8 @@ impl CmMessage {
         Self(bytes)
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
+    /// Returns its bytes.
+    pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
@@ -89,12 +98,12 @@ impl CmMessage {
 
 impl LocalParams {
     /// Encodes the request of this endpoint.
-    pub(crate) fn request(&self) -> CmMessage {
+    pub fn request(&self) -> CmMessage {
         CmMessage::with_greeting(CmKind::Request, &self.greeting())
     }
 
     /// Answers a request: returns the response, and what is negotiated by it (protocol sections 3.2, 3.3, 5.1).
-    pub(crate) fn respond(&self, request: &Greeting, order: ByteOrder) -> (CmMessage, Negotiated) {
+    pub fn respond(&self, request: &Greeting, order: ByteOrder) -> (CmMessage, Negotiated) {
         let response = Greeting {
             version: request.version.min(VERSION_RNDV),
             checked: request.version > 0,
@@ -117,7 +126,7 @@ impl LocalParams {
     }
 
     /// Refuses a request.
-    pub(crate) fn refuse(&self, request: &Greeting) -> CmMessage {
+    pub fn refuse(&self, request: &Greeting) -> CmMessage {
         let plain = Greeting {
             extension: None,
             ..*request
@@ -126,7 +135,7 @@ impl LocalParams {
     }
 
     /// Returns what a response to our request negotiates.
-    pub(crate) fn negotiated(&self, response: &Greeting, order: ByteOrder) -> Negotiated {
+    pub fn negotiated(&self, response: &Greeting, order: ByteOrder) -> Negotiated {
         let extension = response.extension.filter(|_| self.names).unwrap_or(0);
         // Bodies are never converted, so operations that compute need one byte order.
         let computes_with = |bit: u32| {
@@ -160,47 +169,54 @@ impl LocalParams {
 /// A connection message that arrives in pieces. It asks for exactly its own bytes, so that frames that follow
 /// stay in the socket.
 #[derive(Debug)]
-pub(crate) struct CmReader {
+pub struct CmReader {
     bytes: Box<[u8; HEADER_LEN + DATA_MAX]>,
     have: usize,
 }
 
 /// A complete connection message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Message {
-    pub(crate) kind: CmKind,
+pub struct Message {
+    /// Its kind.
+    pub kind: CmKind,
     /// The byte order that frame headers will have.
-    pub(crate) order: ByteOrder,
-    pub(crate) data: Box<[u8]>,
+    pub order: ByteOrder,
+    /// Its data.
+    pub data: Box<[u8]>,
 }
 
 /// The result of reading a connection message.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum CmEvent {
+pub enum CmEvent {
     /// A whole message.
     Message(Message),
     /// Bytes that are no connection message.
     Malformed(CmError),
     /// The peer has closed the connection; in the middle of its message, or before it.
-    Closed { within: bool },
+    Closed {
+        /// Whether a part of the message has come.
+        within: bool,
+    },
 }
 
-impl CmReader {
-    pub(crate) fn new() -> Self {
+impl Default for CmReader {
+    fn default() -> Self {
         Self {
             bytes: Box::new([0; HEADER_LEN + DATA_MAX]),
             have: 0,
         }
     }
+}
 
+impl CmReader {
     /// Returns the space for the bytes that are wanted next; never empty until the message is complete.
-    pub(crate) fn room(&mut self) -> &mut [u8] {
+    pub fn room(&mut self) -> &mut [u8] {
         let end = self.end();
         &mut self.bytes[self.have..end]
     }
 
     /// Counts bytes that were put into the space; returns whether the message is complete.
-    pub(crate) fn filled(&mut self, count: usize) -> Result<bool, CmError> {
+    pub fn filled(&mut self, count: usize) -> Result<bool, CmError> {
         self.have = (self.have + count).min(self.end());
         if self.have < HEADER_LEN {
             return Ok(false);
@@ -210,7 +226,7 @@ impl CmReader {
     }
 
     /// Returns a complete message.
-    pub(crate) fn message(&self) -> Result<Message, CmError> {
+    pub fn message(&self) -> Result<Message, CmError> {
         let header = self.header()?;
         Ok(Message {
             kind: header.kind,
@@ -220,7 +236,7 @@ impl CmReader {
     }
 
     /// Returns whether nothing has come yet.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.have == 0
     }
 
@@ -238,20 +254,23 @@ impl CmReader {
 
 /// State of the connection with a peer when its request arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PeerState {
+pub enum PeerState {
     /// No connection, or our request was refused.
     Idle,
     /// This side connects, or has sent a request.
     Dialing,
     /// A connection with this process, which the peer has not closed.
-    Ready { pid: u32 },
+    Ready {
+        /// The process.
+        pid: u32,
+    },
     /// A connection that the peer has closed.
     Closed,
 }
 
 /// What to do with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// Respond.
     Accept,
     /// Abandon our own attempt, then respond.
@@ -265,7 +284,7 @@ pub(crate) enum Verdict {
 }
 
 /// Decides about a request of the endpoint at `remote`, which may have crossed our own (protocol sections 3.5 and 3.7).
-pub(crate) fn resolve_crossing(
+pub fn resolve_crossing(
     peer_state: PeerState,
     local: &SocketAddr,
     remote: &SocketAddr,
@@ -285,8 +304,45 @@ pub(crate) fn resolve_crossing(
 
 /// Returns the part of an address by which peers are compared and found: without scopes and flow labels, which
 /// have a meaning on one host only.
-pub(crate) fn rank(address: &SocketAddr) -> (std::net::IpAddr, u16) {
+pub fn rank(address: &SocketAddr) -> (IpAddr, u16) {
     (address.ip(), address.port())
+}
+
+/// Reads a connection message, and not a byte more; `None` until it is complete.
+pub fn read_cm(socket: &impl Socket, reader: &mut CmReader) -> Option<CmEvent> {
+    loop {
+        match socket.recv(reader.room()) {
+            Ok(0) => return Some(closed(reader)),
+            Ok(count) => match reader.filled(count) {
+                Ok(false) => {}
+                Ok(true) => {
+                    let message = reader.message();
+                    return Some(message.map_or_else(CmEvent::Malformed, CmEvent::Message));
+                }
+                Err(why) => return Some(CmEvent::Malformed(why)),
+            },
+            Err(Errno::AGAIN) => return None,
+            Err(Errno::INTR) => {}
+            Err(_) => return Some(closed(reader)),
+        }
+    }
+}
+
+fn closed(reader: &CmReader) -> CmEvent {
+    CmEvent::Closed {
+        within: !reader.is_empty(),
+    }
+}
+
+/// Sends a connection message: a socket that carried nothing yet takes it whole, or something is wrong with it.
+///
+/// # Errors
+/// The error of the socket; `IO` if it took a part only.
+pub fn send_cm(socket: &impl Socket, message: &CmMessage) -> Result<(), Errno> {
+    match socket.send(message.bytes())? {
+        count if count == message.bytes().len() => Ok(()),
+        _ => Err(Errno::IO),
+    }
 }
 
 #[cfg(test)]

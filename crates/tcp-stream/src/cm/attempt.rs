@@ -1,7 +1,8 @@
 //! The initiator's side of a connection without I/O, between endpoints of either kind (docs/protocol/tcp.md sections 1.4, 3.6
 //! and 7.2). Set-up path.
 
-use std::time::Duration;
+use alloc::boxed::Box;
+use core::time::Duration;
 
 use oxifabric_types::{Errno, Instant};
 use oxifabric_wire::tcp::ByteOrder;
@@ -17,7 +18,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// An attempt to connect: the host takes the connection, then the request leaves, then the endpoint answers.
 #[derive(Debug)]
-pub(crate) struct Attempt {
+pub struct Attempt {
     request: CmMessage,
     /// Where the answer goes; `None` until the host has taken the connection.
     reader: Option<CmReader>,
@@ -27,15 +28,24 @@ pub(crate) struct Attempt {
 
 /// The acceptor's answer to a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub enum Answer {
     /// The connection may be used, with frame headers in this byte order.
-    Response { order: ByteOrder, data: Box<[u8]> },
+    Response {
+        /// The byte order.
+        order: ByteOrder,
+        /// What the acceptor says with it.
+        data: Box<[u8]>,
+    },
     /// It may not.
-    Refusal { data: Box<[u8]> },
+    Refusal {
+        /// What the acceptor says with it.
+        data: Box<[u8]>,
+    },
 }
 
 impl Attempt {
-    pub(crate) const fn new(request: CmMessage) -> Self {
+    /// Makes the state of an attempt with this request.
+    pub const fn new(request: CmMessage) -> Self {
         Self {
             request,
             reader: None,
@@ -44,15 +54,15 @@ impl Attempt {
     }
 
     /// Notes that the host has taken the connection; returns the request, which is to be sent now.
-    pub(crate) fn connected(&mut self) -> &CmMessage {
-        self.reader = Some(CmReader::new());
+    pub fn connected(&mut self) -> &CmMessage {
+        self.reader = Some(CmReader::default());
         // The endpoint answers when its process polls or its application accepts, which may be in a while.
         self.deadline = None;
         &self.request
     }
 
     /// Returns where the answer goes; `None` as long as the host has not taken the connection.
-    pub(crate) fn reader(&mut self) -> Option<&mut CmReader> {
+    pub fn reader(&mut self) -> Option<&mut CmReader> {
         self.reader.as_mut()
     }
 
@@ -60,7 +70,7 @@ impl Attempt {
     ///
     /// # Errors
     /// `PROTO` for what is no answer, `CONNRESET` where the peer went away.
-    pub(crate) fn answered(event: CmEvent) -> Result<Answer, Errno> {
+    pub fn answered(event: CmEvent) -> Result<Answer, Errno> {
         let message = match event {
             CmEvent::Message(message) => message,
             CmEvent::Malformed(_) => return Err(Errno::PROTO),
@@ -76,7 +86,7 @@ impl Attempt {
 
     /// Sets the deadline of the step that is under way, unless it has one, and returns it: the host has to take the connection
     /// within one time, and the endpoint to answer within another, if that is limited.
-    pub(crate) fn set_deadline(
+    pub fn set_deadline(
         &mut self,
         now: Instant,
         reached: Duration,
@@ -90,7 +100,8 @@ impl Attempt {
         *self.deadline.get_or_insert(deadline)
     }
 
-    pub(crate) const fn deadline(&self) -> Option<Instant> {
+    /// Returns the deadline of the step that is under way, if it has one.
+    pub const fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 }
@@ -98,17 +109,17 @@ impl Attempt {
 /// The refusals of a request so far: the peer's own connection is expected instead, and the request repeated if none comes
 /// (protocol section 3.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Retry {
+pub struct Retry {
     refusals: u32,
     /// When to try no more.
     give_up_at: Option<Instant>,
     /// When to try again.
-    pub(crate) at: Option<Instant>,
+    pub at: Option<Instant>,
 }
 
 impl Retry {
     /// Counts a refusal; `None` when there were refusals for longer than `limit`.
-    pub(crate) fn refused(self, now: Instant, limit: Duration) -> Option<Self> {
+    pub fn refused(self, now: Instant, limit: Duration) -> Option<Self> {
         let give_up_at = self.give_up_at.unwrap_or_else(|| now.after(limit));
         if give_up_at <= now {
             return None;
@@ -124,6 +135,8 @@ impl Retry {
 
 #[cfg(test)]
 mod tests {
+    use std::vec::Vec;
+
     use super::*;
     use crate::cm::Message;
 

@@ -3,7 +3,10 @@
 //!
 //! Invariant: whatever lies in the staging buffer comes before what is still in the socket.
 
-use std::{fmt, io};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::{fmt, mem};
 
 use oxifabric_engine::{Body, Header, Kind, Placement, RxToken, Sink, Target};
 use oxifabric_mem::Iov;
@@ -12,19 +15,16 @@ use oxifabric_wire::tcp::Dialect;
 use oxifabric_wire::tcp::frame::{FrameError, FrameHeader, RMA_PIECES_MAX, RmaPiece};
 
 use crate::id_map::{IdMap, Incoming, ProtocolError};
-use crate::sys::Socket;
-
-/// Bytes that are read at most before they are looked at. Small messages come many at a time.
-const STAGING_LEN: usize = 24 * 1024;
+use crate::socket::Socket;
 
 /// Bytes that are read while long messages come: little more than a header, so that their bodies are not copied.
 const NARROW_LEN: usize = 256;
 
 /// Length of messages from which on it is worth while to read narrowly: a second call costs less than copying them.
-pub(crate) const LONG_LEN: usize = 12 * 1024;
+pub const LONG_LEN: usize = 12 * 1024;
 
 /// Length of messages for which an empty read of their socket costs more than it saves.
-pub(crate) const LARGE_LEN: usize = 40 * 1024;
+pub const LARGE_LEN: usize = 40 * 1024;
 
 /// Maximum number of reads of the socket in a turn, so that one active peer does not starve the others. A read into a large
 /// body ends the turn, because a reader that gets ahead of the sender holds the socket while the kernel fills it.
@@ -36,17 +36,18 @@ const READS_PER_TURN: usize = 8;
 const READS_TO_CATCH_UP: usize = 64;
 
 /// The receiving half of a connection.
-#[derive(Debug)]
-pub(crate) struct Rx {
+#[derive(Debug, Default)]
+pub struct Rx {
     staging: Staging,
     state: State,
     /// Length of the last body: the next one is expected to be like it.
     expected: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum State {
     /// A header comes next.
+    #[default]
     Header,
     /// A frame waits for the sink, which had no room.
     Stalled {
@@ -71,7 +72,7 @@ struct Placed {
 
 /// How a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub enum Turn {
     /// The socket is empty for now.
     Drained,
     /// There may be more.
@@ -82,11 +83,14 @@ pub(crate) enum Turn {
 
 /// Why a connection cannot be read any further.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// The peer has closed it; within a frame or between two.
-    Closed { within: bool },
+    Closed {
+        /// Whether a part of a frame has come.
+        within: bool,
+    },
     /// The system reports an error.
-    Socket(io::Error),
+    Socket(Errno),
     /// A header is malformed.
     Frame(FrameError),
     /// A header does not follow from the frames before it.
@@ -97,39 +101,34 @@ pub(crate) enum Fault {
 
 /// Results of a turn.
 #[derive(Debug)]
-pub(crate) struct Progress {
-    pub(crate) events: usize,
+pub struct Progress {
+    /// Number of frames and parts of bodies.
+    pub events: usize,
     /// Number of unwanted messages that have to be acknowledged.
-    pub(crate) acknowledge: usize,
-    pub(crate) end: Result<Turn, Fault>,
+    pub acknowledge: usize,
+    /// How it ended.
+    pub end: Result<Turn, Fault>,
 }
 
 impl Rx {
-    pub(crate) fn new() -> Self {
-        Self {
-            staging: Staging::default(),
-            state: State::Header,
-            expected: 0,
-        }
-    }
-
     /// Returns whether large messages are expected.
     #[inline]
-    pub(crate) const fn expects_large(&self) -> bool {
+    pub const fn expects_large(&self) -> bool {
         self.expected >= LARGE_LEN
     }
 
-    pub(crate) fn stalled(&self) -> bool {
+    /// Returns whether a frame waits for the sink to have room.
+    pub fn stalled(&self) -> bool {
         matches!(self.state, State::Stalled { .. })
     }
 
     /// Returns whether no part of a frame has come.
-    pub(crate) fn is_between_frames(&self) -> bool {
+    pub fn is_between_frames(&self) -> bool {
         matches!(self.state, State::Header) && self.staging.is_empty()
     }
 
     /// Returns whether a part of the stalled frame is missing, with `unread` bytes in the socket.
-    pub(crate) fn lacks(&self, unread: usize) -> bool {
+    pub fn lacks(&self, unread: usize) -> bool {
         match &self.state {
             State::Stalled { body_len, .. } => {
                 self.staging.len().saturating_add(unread) < *body_len
@@ -139,18 +138,18 @@ impl Rx {
     }
 
     /// Abandons the frame that was arriving; returns the token of its body.
-    pub(crate) fn abandon(&mut self) -> Option<RxToken> {
-        match std::mem::replace(&mut self.state, State::Header) {
+    pub fn abandon(&mut self) -> Option<RxToken> {
+        match mem::replace(&mut self.state, State::Header) {
             State::Body(placed) => Some(placed.token),
             _ => None,
         }
     }
 
     /// Reads and delivers what is there; all of it with `catch_up`, after large bodies were sent.
-    pub(crate) fn turn(
+    pub fn turn<S: Socket>(
         &mut self,
         catch_up: bool,
-        socket: &Socket,
+        socket: &S,
         dialect: Dialect,
         id_map: &mut IdMap,
         from: PeerId,
@@ -208,7 +207,7 @@ impl Rx {
     }
 
     /// Delivers a stalled frame again, with what lies behind it.
-    pub(crate) fn retry(
+    pub fn retry(
         &mut self,
         dialect: Dialect,
         id_map: &mut IdMap,
@@ -227,7 +226,7 @@ impl Rx {
             sink,
             progress: &mut progress,
         };
-        let result = match std::mem::replace(&mut self.state, State::Header) {
+        let result = match mem::replace(&mut self.state, State::Header) {
             State::Stalled {
                 header,
                 targets,
@@ -249,13 +248,14 @@ impl Rx {
 
     /// Reads the socket once; returns whether bytes of a body went into their memory, and whether the socket is empty.
     #[inline]
-    fn read(&mut self, socket: &Socket) -> Result<(bool, bool), Fault> {
-        let tail = self.staging.room(match &self.state {
-            State::Unwanted { .. } => STAGING_LEN,
-            State::Body(placed) if placed.room() == 0 => STAGING_LEN,
+    fn read<S: Socket>(&mut self, socket: &S) -> Result<(bool, bool), Fault> {
+        let limit = match &self.state {
+            State::Unwanted { .. } => S::READ_AHEAD,
+            State::Body(placed) if placed.room() == 0 => S::READ_AHEAD,
             _ if self.expected >= LONG_LEN => NARROW_LEN,
-            _ => STAGING_LEN,
-        });
+            _ => S::READ_AHEAD,
+        };
+        let tail = self.staging.room(S::READ_AHEAD, limit);
         let (asked, direct, result) = match &self.state {
             State::Body(placed) if placed.room() > 0 => {
                 let room = placed.room();
@@ -278,11 +278,9 @@ impl Rx {
                 self.staging.added(count - placed_len);
                 Ok((placed_len > 0, count < asked))
             }
-            Err(error) => match error.raw_os_error() {
-                Some(libc::EAGAIN) => Ok((false, true)),
-                Some(libc::EINTR) => Ok((false, false)),
-                _ => Err(Fault::Socket(error)),
-            },
+            Err(Errno::AGAIN) => Ok((false, true)),
+            Err(Errno::INTR) => Ok((false, false)),
+            Err(errno) => Err(Fault::Socket(errno)),
         }
     }
 
@@ -474,12 +472,12 @@ impl Staging {
         }
     }
 
-    /// Returns space for bytes to come, at most `limit`. There always is some: incomplete pieces are headers, which are
+    /// Returns space for bytes to come, at most `limit` in a buffer of `len`. There always is some: incomplete pieces are headers, which are
     /// shorter than the buffer, and are moved to its start.
     #[inline]
-    fn room(&mut self, limit: usize) -> &mut [u8] {
+    fn room(&mut self, len: usize, limit: usize) -> &mut [u8] {
         if self.bytes.is_empty() {
-            self.bytes = vec![0; STAGING_LEN].into_boxed_slice();
+            self.bytes = vec![0; len].into_boxed_slice();
         }
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -499,7 +497,7 @@ impl Staging {
 
 impl Fault {
     /// Returns whether the fault is a warning in the log; operations that wait for the peer report the others.
-    pub(crate) const fn is_worth_a_warning(&self) -> bool {
+    pub const fn is_worth_a_warning(&self) -> bool {
         match self {
             Self::Closed { within } => *within,
             Self::Socket(_) => false,
@@ -515,7 +513,7 @@ impl fmt::Display for Fault {
             Self::Closed { within: true } => {
                 f.write_str("the peer closed it in the middle of a message")
             }
-            Self::Socket(error) => error.fmt(f),
+            Self::Socket(errno) => errno.fmt(f),
             Self::Frame(error) => write!(f, "the peer broke the protocol: {error}"),
             Self::ProtocolError(error) => write!(f, "the peer broke the protocol: {error}"),
             Self::Refused(header) => match header.kind {
@@ -535,16 +533,18 @@ impl fmt::Display for Fault {
 }
 
 /// Returns the error that the engine gets for a fault.
-pub(crate) fn errno_of(fault: &Fault) -> Errno {
+pub fn errno_of(fault: &Fault) -> Errno {
     match fault {
         Fault::Closed { .. } => Errno::CONNRESET,
-        Fault::Socket(error) => crate::sys::errno_of(error),
+        Fault::Socket(errno) => *errno,
         Fault::Frame(_) | Fault::ProtocolError(_) | Fault::Refused(_) => Errno::PROTO,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::string::ToString;
+
     use oxifabric_engine::HeaderFlags;
 
     use super::*;

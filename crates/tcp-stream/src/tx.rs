@@ -4,27 +4,25 @@
 //! Bytes that were accepted lie in the backlog, in order; after them comes the rest of at most one large body.
 //! A post returns [`Taken::Later`] as long as the socket is full, so the backlog stays bounded.
 
-use std::io;
-use std::num::NonZeroUsize;
+use alloc::vec::Vec;
+use core::mem;
+use core::num::NonZeroUsize;
 
 use oxifabric_engine::TxToken;
 use oxifabric_mem::Iov;
+use oxifabric_types::Errno;
 
-use crate::sys::Socket;
+use crate::socket::Socket;
 
 /// Bodies up to this length are copied behind their headers: one call with one piece is the fastest.
 const COPY_MAX: usize = 2048;
-
-/// Bytes that may be held back (coalesced). Less costs more calls; more, and the receiver has nothing to do for too
-/// long.
-const BATCH_MAX: usize = 20 * 1024;
 
 /// Number of looks at a connection that holds nothing back, after which none is needed any more.
 const LOOKS: u32 = 64;
 
 /// The sending half of a connection.
 #[derive(Debug, Default)]
-pub(crate) struct Tx {
+pub struct Tx {
     /// Accepted bytes, of which the first `sent` have left.
     backlog: Vec<u8>,
     sent: usize,
@@ -34,9 +32,9 @@ pub(crate) struct Tx {
     segment: Option<NonZeroUsize>,
     /// Whether the socket takes nothing more for now.
     blocked: bool,
-    /// Whether [`crate::flusher`] looks after what is held back.
-    pub(crate) scheduled: bool,
-    /// Whether what is held back was there at the flusher's last look.
+    /// Whether a thread of its own looks after what is held back, for its owner to keep.
+    pub scheduled: bool,
+    /// Whether what is held back was there at the last look of [`Tx::flush_overdue`].
     overdue: bool,
     /// Number of its looks that found nothing.
     looks: u32,
@@ -53,7 +51,7 @@ struct Large {
 
 /// Result of posting a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub enum Taken {
     /// The memory is free.
     Done,
     /// The memory is needed until [`Tx::advance`] returns its token.
@@ -64,38 +62,45 @@ pub(crate) enum Taken {
 
 /// The body of a frame.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Body<'a> {
-    pub(crate) iov: &'a Iov,
-    pub(crate) offset: usize,
-    pub(crate) len: usize,
-    pub(crate) token: TxToken,
+pub struct Body<'a> {
+    /// The memory that it is a part of.
+    pub iov: &'a Iov,
+    /// Where it begins there.
+    pub offset: usize,
+    /// Its length.
+    pub len: usize,
+    /// The token of the frame.
+    pub token: TxToken,
     /// The memory is valid during the call only.
-    pub(crate) transient: bool,
+    pub transient: bool,
     /// The frame is over when the kernel has all of it.
-    pub(crate) transmit_complete: bool,
+    pub transmit_complete: bool,
 }
 
 impl Tx {
-    pub(crate) fn new(segment: Option<NonZeroUsize>) -> Self {
+    /// Makes the half of a new connection. `segment` is the length of a segment, if it is worth while to fill it; `reserved` is how many
+    /// bytes are set aside at once.
+    pub fn new(segment: Option<NonZeroUsize>, reserved: usize) -> Self {
         Self {
             segment,
+            backlog: Vec::with_capacity(reserved),
             ..Self::default()
         }
     }
 
     /// Returns whether the socket is full, so that it is worth waiting for it.
-    pub(crate) fn blocked(&self) -> bool {
+    pub fn blocked(&self) -> bool {
         self.blocked
     }
 
     /// Returns whether accepted bytes wait for [`Tx::flush`].
-    pub(crate) fn holds_back(&self) -> bool {
+    pub fn holds_back(&self) -> bool {
         !self.blocked && !self.backlog.is_empty()
     }
 
     /// Returns whether bytes whose memory was given back wait for another call: held back, or because the socket is
     /// full. The thread that posted them may never call again.
-    pub(crate) fn waits(&self) -> bool {
+    pub fn waits(&self) -> bool {
         self.large.is_none() && !self.backlog.is_empty()
     }
 
@@ -105,13 +110,13 @@ impl Tx {
     /// # Errors
     /// The error of the socket; the connection is of no use any more.
     #[inline]
-    pub(crate) fn post(
+    pub fn post<S: Socket>(
         &mut self,
-        socket: &Socket,
+        socket: &S,
         header: &[u8],
         body: Body<'_>,
         more: bool,
-    ) -> io::Result<Taken> {
+    ) -> Result<Taken, Errno> {
         if self.blocked {
             return Ok(Taken::Later);
         }
@@ -121,7 +126,7 @@ impl Tx {
         }
         self.backlog.extend_from_slice(header);
         self.append(&body);
-        if more && self.backlog.len() < BATCH_MAX {
+        if more && self.backlog.len() < S::HELD_BACK {
             return Ok(Taken::Done);
         }
         self.flush(socket)?;
@@ -144,17 +149,24 @@ impl Tx {
     }
 
     /// Accepts a header that must go out, whatever the socket's state.
-    pub(crate) fn force(&mut self, header: &[u8]) {
-        match &mut self.large {
-            None => self.backlog.extend_from_slice(header),
-            Some(large) => {
-                // It has to follow the body, which therefore joins the backlog.
-                let (iov, offset, len) = (large.body.clone(), large.offset, large.len);
-                large.len = 0;
-                copy(&mut self.backlog, &iov, offset, len);
-                self.backlog.extend_from_slice(header);
-            }
+    ///
+    /// # Errors
+    /// `NOMEM`: there is no memory for what has to go before it.
+    pub fn force(&mut self, header: &[u8]) -> Result<(), Errno> {
+        let of_body = self.large.as_ref().map_or(0, |large| large.len);
+        self.reserve(of_body.saturating_add(header.len()))?;
+        if let Some(large) = &mut self.large {
+            // It has to follow the body, which therefore joins the backlog.
+            let (offset, len) = (large.offset, mem::take(&mut large.len));
+            copy(&mut self.backlog, &large.body, offset, len);
         }
+        self.backlog.extend_from_slice(header);
+        Ok(())
+    }
+
+    /// Sets memory aside for bytes that are as long as a peer or an application wants.
+    fn reserve(&mut self, len: usize) -> Result<(), Errno> {
+        self.backlog.try_reserve(len).map_err(|_| Errno::NOMEM)
     }
 
     /// Sends the bytes that were held back.
@@ -162,7 +174,7 @@ impl Tx {
     /// # Errors
     /// As [`Tx::post`].
     #[inline]
-    pub(crate) fn flush(&mut self, socket: &Socket) -> io::Result<()> {
+    pub fn flush(&mut self, socket: &impl Socket) -> Result<(), Errno> {
         let rest = &self.backlog[self.sent..];
         self.overdue = false;
         match socket.send(rest) {
@@ -180,14 +192,14 @@ impl Tx {
 
     /// Sends what has waited since the last such look; returns whether to look again. What the socket does not take,
     /// and its errors, are left to the next call. That a full socket has room again is left to the thread that polls.
-    pub(crate) fn flush_overdue(&mut self, socket: &Socket) -> bool {
+    pub fn flush_overdue(&mut self, socket: &impl Socket) -> bool {
         if !self.waits() {
             self.looks += 1;
             self.scheduled = self.looks < LOOKS;
             return self.scheduled;
         }
         self.looks = 0;
-        if std::mem::replace(&mut self.overdue, true)
+        if mem::replace(&mut self.overdue, true)
             && let Ok(count) = socket.send(&self.backlog[self.sent..])
         {
             self.backlog.drain(..self.sent + count);
@@ -201,7 +213,7 @@ impl Tx {
     ///
     /// # Errors
     /// As [`Tx::post`].
-    pub(crate) fn advance(&mut self, socket: &Socket) -> io::Result<(bool, Option<TxToken>)> {
+    pub fn advance(&mut self, socket: &impl Socket) -> Result<(bool, Option<TxToken>), Errno> {
         let nothing = Iov::empty();
         let rest = &self.backlog[self.sent..];
         let (body, offset, len) = match &self.large {
@@ -226,23 +238,23 @@ impl Tx {
     }
 
     /// Takes nothing more. Nothing waits to be sent.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         debug_assert!(self.backlog.is_empty() && self.large.is_none());
         self.blocked = true;
     }
 
     /// Abandons what was not sent; returns the token of the body that is under way.
-    pub(crate) fn abandon(&mut self) -> Option<TxToken> {
+    pub fn abandon(&mut self) -> Option<TxToken> {
         self.large.take().map(|large| large.token)
     }
 
-    fn post_large(
+    fn post_large<S: Socket>(
         &mut self,
-        socket: &Socket,
+        socket: &S,
         header: &[u8],
         body: Body<'_>,
         more: bool,
-    ) -> io::Result<Taken> {
+    ) -> Result<Taken, Errno> {
         let before = self.backlog.len();
         self.backlog.extend_from_slice(header);
         let lead = self.backlog.len();
@@ -278,6 +290,7 @@ impl Tx {
             ..body
         };
         if rest.transient || rest.len <= COPY_MAX {
+            self.reserve(rest.len)?;
             self.append(&rest);
             return Ok(self.taken(&rest));
         }
@@ -313,18 +326,10 @@ fn copy(backlog: &mut Vec<u8>, iov: &Iov, offset: usize, len: usize) {
 }
 
 /// Turns the error of a full socket into zero bytes sent.
-fn or_none(result: io::Result<usize>) -> io::Result<usize> {
+fn or_none(result: Result<usize, Errno>) -> Result<usize, Errno> {
     match result {
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-            ) =>
-        {
-            Ok(0)
-        }
-        // The kernel is short of memory for the moment.
-        Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(0),
+        // With the last one the kernel is short of memory for the moment.
+        Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => Ok(0),
         other => other,
     }
 }
