@@ -1,6 +1,6 @@
 //! What an endpoint of the tcp provider says over its sockets (docs/protocol/tcp.md), wherever it runs: in a process, or in a kernel.
 //!
-//! Whoever owns the sockets makes and polls them; what is written to them and read from them is decided here, over the trait [`Socket`]. There is
+//! The owner of the sockets makes and polls them; what is written to them and read from them is decided here, over the trait [`Socket`]. There is
 //! neither clock nor log nor operating system.
 //!
 //! - [`cm`]: connection management: messages in pieces, what both ends negotiate, attempts and their answers.

@@ -16,7 +16,7 @@ const LARGE: [(&str, u64); 7] = [
     ("kernel_objects6domain", 1536),
     ("kernel_objects2epINtB5_2Ep", 2048),
     ("kernel_objects3pep", 2048),
-    ("kofi_loop_rs_getinfo", 2048),
+    ("_rs_getinfo", 2048),
 ];
 
 /// Checks the instructions of all modules.

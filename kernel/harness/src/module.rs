@@ -16,7 +16,7 @@ struct Module {
     has_rust: bool,
 }
 
-const MODULES: [Module; 8] = [
+const MODULES: [Module; 9] = [
     Module {
         folder: "engine",
         name: "kofi_engine",
@@ -30,6 +30,11 @@ const MODULES: [Module; 8] = [
     Module {
         folder: "loop",
         name: "kofi_loop",
+        has_rust: true,
+    },
+    Module {
+        folder: "tcp",
+        name: "kofi_tcp",
         has_rust: true,
     },
     Module {

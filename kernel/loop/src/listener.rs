@@ -99,7 +99,7 @@ impl Arrival for LoopArrival {
         self.incoming.link.tell(Note::Rejected(data.to_vec()));
     }
 
-    fn into_device(self, work: &Arc<Work>) -> LoopDevice {
-        LoopDevice::of_request(self.to, self.incoming, work)
+    fn into_device(self, work: &Arc<Work>) -> Result<LoopDevice, Errno> {
+        Ok(LoopDevice::of_request(self.to, self.incoming, work))
     }
 }

@@ -152,14 +152,15 @@ impl<P: Provider> Ep<P> {
         }))
     }
 
-    /// Gives it its device, that of a request if there is one.
+    /// Gives it its device, that of a request if there is one. Apart, as [`Ep::new`] is.
+    #[inline(never)]
     fn start(
         self: &Arc<Self>,
         request: Option<impl Arrival<Device = P::Device>>,
     ) -> Result<(), Errno> {
         let work = self.work.as_ref().ok_or(Errno::NOMEM)?;
         let (device, phase) = match request {
-            Some(request) => (request.into_device(work), Phase::Asked),
+            Some(request) => (request.into_device(work)?, Phase::Asked),
             None => (P::device(&self.info, work)?, Phase::Disabled),
         };
         let mut state = self.state.lock();

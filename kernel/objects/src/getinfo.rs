@@ -73,7 +73,10 @@ fn offers<P: Provider>(
     };
     let mut offers = P::offers();
     for offer in &mut offers {
-        (offer.src, offer.dest) = (src.clone(), dest.clone());
+        offer.dest.clone_from(&dest);
+        if src.is_some() {
+            offer.src.clone_from(&src);
+        }
     }
     Ok(offers)
 }

@@ -16,7 +16,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// What listens for a passive endpoint.
     type Listener: Listener<Arrival: Arrival<Device = Self::Device>>;
 
-    /// Returns the endpoints that it offers, without addresses.
+    /// Returns the endpoints that it offers, with addresses of its own where it has some.
     fn offers() -> Vec<Info>;
 
     /// Returns the address of a node and a service.
@@ -63,6 +63,11 @@ pub trait Device: Link + Send + 'static {
 
     /// Returns the address of a peer.
     fn address_of(&self, peer: PeerId) -> Option<Address>;
+
+    /// Returns once whether a number of a peer that is gone was given to another one.
+    fn takes_new_numbers(&mut self) -> bool {
+        false
+    }
 
     /// Lets peers in that have begun to talk; called before each poll.
     fn admit(&mut self) {}
@@ -149,5 +154,8 @@ pub trait Arrival: Send + 'static {
     fn reject(self, data: &[u8]);
 
     /// Makes the device of the endpoint that will accept it.
-    fn into_device(self, work: &Arc<Work>) -> Self::Device;
+    ///
+    /// # Errors
+    /// There is no memory for it, or the endpoint that asks is gone.
+    fn into_device(self, work: &Arc<Work>) -> Result<Self::Device, Errno>;
 }

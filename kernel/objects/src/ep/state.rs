@@ -163,10 +163,13 @@ impl<P: Provider> State<P> {
 
     /// Finds the numbers of the peers that have come since the last time.
     fn find_sources(&mut self) {
-        let (Some(device), Some(av)) = (&self.device, &self.av) else {
+        let (Some(device), Some(av)) = (&mut self.device, &self.av) else {
             return;
         };
         let sources = &mut self.report.sources;
+        if device.takes_new_numbers() {
+            sources.clear();
+        }
         while let Some(address) = device.address_of(PeerId(sources.len() as u32)) {
             if sources.try_reserve(1).is_err() {
                 return;

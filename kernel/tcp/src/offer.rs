@@ -1,0 +1,127 @@
+//! What the provider offers.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::{Ipv4Addr, SocketAddrV4};
+
+use crate::address;
+use oxifabric_types::{
+    AvType, Caps, DomainAttr, EpAttr, EpType, FabricAttr, Flags, Info, Order, Progress,
+    ResourceMgmt, RxAttr, Threading, TxAttr,
+};
+
+/// FI_SOCKADDR_IN.
+const SOCKADDR_IN: u32 = 2;
+/// FI_PROTO_SOCK_TCP, of connected endpoints.
+const PROTO_SOCK_TCP: u32 = 6;
+/// FI_PROTO_XNET, of reliable datagrams.
+const PROTO_XNET: u32 = 25;
+/// Every bit of a tag is the application's.
+const TAG_GENERIC: u64 = 0xaaaa_aaaa_aaaa_aaaa;
+const IOV_LIMIT: usize = 4;
+const INJECT_SIZE: usize = 256;
+const QUEUE_SIZE: usize = 256;
+/// Longest message; a kernel's buffers are shorter.
+const MAX_MSG_SIZE: usize = 1 << 30;
+/// Longest atomic, in bytes.
+const MAX_ATOMIC: usize = oxifabric_engine::MAX_ATOMIC_BYTES;
+
+/// Returns the offers at an address, the first one first to be taken.
+pub(crate) fn all(host: Ipv4Addr) -> Vec<Info> {
+    vec![offer(EpType::Rdm, host), offer(EpType::Msg, host)]
+}
+
+fn offer(kind: EpType, host: Ipv4Addr) -> Info {
+    // Between connected endpoints nothing is negotiated, so that what the C library lacks is lacking.
+    let (protocol, own) = match kind {
+        EpType::Rdm => (PROTO_XNET, Caps::ATOMIC),
+        _ => (PROTO_SOCK_TCP, Caps::empty()),
+    };
+    let reach = match host.is_loopback() {
+        true => Caps::LOCAL_COMM,
+        false => Caps::LOCAL_COMM | Caps::REMOTE_COMM,
+    };
+    let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA | own;
+    let tx_caps = transfers | Caps::SEND | Caps::READ | Caps::WRITE | Caps::FENCE;
+    let directed = match kind {
+        EpType::Rdm => Caps::DIRECTED_RECV | Caps::SOURCE,
+        _ => Caps::empty(),
+    };
+    let targets = Caps::REMOTE_READ | Caps::REMOTE_WRITE;
+    let rx_caps = transfers | Caps::RECV | targets | directed;
+    let messages = Order::RAS | Order::WAS | Order::SAW | Order::SAS;
+    let order = Order::RAR | Order::RAW | Order::ATOMIC_WAR | Order::WAW | messages;
+    Info {
+        caps: tx_caps | rx_caps | reach,
+        addr_format: SOCKADDR_IN,
+        src: Some(address(SocketAddrV4::new(host, 0))),
+        tx: TxAttr {
+            caps: tx_caps,
+            op_flags: Flags::INJECT
+                | Flags::INJECT_COMPLETE
+                | Flags::TRANSMIT_COMPLETE
+                | Flags::DELIVERY_COMPLETE
+                | Flags::MATCH_COMPLETE
+                | Flags::COMPLETION,
+            msg_order: order,
+            inject_size: INJECT_SIZE,
+            size: QUEUE_SIZE,
+            iov_limit: IOV_LIMIT,
+            rma_iov_limit: IOV_LIMIT,
+            ..TxAttr::default()
+        },
+        rx: RxAttr {
+            caps: rx_caps,
+            op_flags: Flags::COMPLETION,
+            msg_order: order,
+            size: QUEUE_SIZE,
+            iov_limit: IOV_LIMIT,
+            ..RxAttr::default()
+        },
+        ep: EpAttr {
+            kind,
+            protocol,
+            protocol_version: u32::from(kind == EpType::Rdm),
+            max_msg_size: MAX_MSG_SIZE,
+            max_order_raw_size: MAX_MSG_SIZE,
+            max_order_war_size: MAX_ATOMIC,
+            max_order_waw_size: MAX_MSG_SIZE,
+            mem_tag_format: TAG_GENERIC,
+            tx_ctx_cnt: 1,
+            rx_ctx_cnt: 1,
+            ..EpAttr::default()
+        },
+        domain: domain(),
+        fabric: FabricAttr {
+            name: "kofi_tcp".into(),
+            prov_name: "kofi_tcp".into(),
+            prov_version: 1 << 16,
+            api_version: 0,
+        },
+        ..Info::default()
+    }
+}
+
+fn domain() -> DomainAttr {
+    DomainAttr {
+        name: "kofi_tcp".into(),
+        threading: Threading::Safe,
+        control_progress: Progress::Auto,
+        data_progress: Progress::Auto,
+        resource_mgmt: ResourceMgmt::Enabled,
+        av_type: AvType::Table,
+        mr_key_size: 8,
+        cq_data_size: 8,
+        cq_cnt: 1024,
+        ep_cnt: 1024,
+        tx_ctx_cnt: 1,
+        rx_ctx_cnt: 1,
+        max_ep_tx_ctx: 1,
+        max_ep_rx_ctx: 1,
+        cntr_cnt: 1024,
+        mr_iov_limit: IOV_LIMIT,
+        caps: Caps::LOCAL_COMM | Caps::REMOTE_COMM,
+        mr_cnt: 1 << 16,
+        ..DomainAttr::default()
+    }
+}
