@@ -27,9 +27,16 @@ refused rmmod kofi
 say $? "kofi is not unloaded while providers use it"
 rmmod kofi_test
 say $? "a consumer without objects is unloaded"
+ifconfig lo up && insmod /mod/kofi_tcp.ko
+say $? "kofi_tcp is loaded"
+dmesg -c > /tmp/log
+insmod /mod/kofi_test.ko provider=kofi_tcp
+say $? "kofi_test is loaded for kofi_tcp"
+dmesg | sed 's/^\[[^]]*\] //' | grep '^kofi'
+rmmod kofi_test
 mount -t debugfs debug /sys/kernel/debug
 played() {
-    insmod /mod/kofi_pingpong.ko listen=a connect=a rounds=100 size=$1 || return 1
+    insmod /mod/kofi_pingpong.ko provider=$1 listen=$2 connect=$2 rounds=100 size=$3 || return 1
     for wait in $(seq 300); do
         [ "$(grep -c ' 0 rounds 100 of 100 ' /sys/kernel/debug/kofi_pingpong)" = 2 ] && break
         sleep 0.1
@@ -37,8 +44,12 @@ played() {
     cat /sys/kernel/debug/kofi_pingpong
     rmmod kofi_pingpong && [ $wait != 300 ]
 }
-played 1 && played 4096 && played 100000
+played kofi_loop a 1 && played kofi_loop a 4096 && played kofi_loop a 100000
 say $? "a message goes to and fro over a connection"
+played kofi_tcp 127.0.0.1 1 && played kofi_tcp 127.0.0.1 4096 && played kofi_tcp 127.0.0.1 100000
+say $? "over TCP as well"
+rmmod kofi_tcp
+say $? "kofi_tcp is unloaded"
 insmod /mod/kofi_hold.ko && refused rmmod kofi_loop
 say $? "a provider is not unloaded while its fabric is open"
 rmmod kofi_hold && rmmod kofi_loop && refused insmod /mod/kofi_hold.ko
@@ -47,11 +58,12 @@ rmmod kofi
 say $? "kofi is unloaded"
 for round in 1 2 3 4 5 6 7 8 9 10; do
     insmod /mod/kofi.ko && insmod /mod/kofi_loop.ko && insmod /mod/kofi_test.ko || break
-    rmmod kofi_test && rmmod kofi_loop && rmmod kofi || break
+    rmmod kofi_test && rmmod kofi_loop && insmod /mod/kofi_tcp.ko || break
+    insmod /mod/kofi_test.ko provider=kofi_tcp && rmmod kofi_test && rmmod kofi_tcp && rmmod kofi || break
 done
 [ $round = 10 ] && ! lsmod | grep -q kofi
 say $? "all are loaded, used and unloaded ten times"
-echo "guest: 1..11"
+echo "guest: 1..15"
 "#;
 
 /// What the lines of one speaker in the log say.

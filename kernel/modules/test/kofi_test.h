@@ -32,6 +32,19 @@ struct kt_pair {
 
 #define KT_BUFFER (256 << 10)
 
+/* The provider that is tested. */
+extern char *kt_provider_name;
+
+/* An address. */
+struct kt_name {
+	char bytes[64];
+	size_t len;
+};
+
+/* Returns an address that stands for a word: at "mine" an endpoint may be opened, at "nowhere" there is none. */
+struct kt_name kt_name(const char *word);
+
+/* Returns an offer of the provider that is tested; for FI_EP_DGRAM, of any. */
 struct fi_info *kt_info(enum fi_ep_type type, u64 caps);
 int kt_open(struct kt_pair *pair, u64 caps);
 /* Closes all that is open; returns the first error. */

@@ -1,6 +1,10 @@
 /* kofi_test.ko: what the interface promises, one line of TAP in the log for each promise, when it is loaded. */
 #include "kofi_test.h"
 
+char *kt_provider_name = "kofi_loop";
+module_param_named(provider, kt_provider_name, charp, 0444);
+MODULE_PARM_DESC(provider, "the provider that is tested");
+
 static unsigned int kt_count, kt_failed;
 
 void kt_report(bool ok, const char *what, const char *file, int line)

@@ -72,7 +72,7 @@ static void kt_injected(struct kt_pair *pair)
 static void kt_failing(struct kt_pair *pair)
 {
 	struct fi_cq_err_entry error = {};
-	char *nowhere = "kofi_loop://nowhere";
+	struct kt_name nowhere = kt_name("nowhere");
 	fi_addr_t lost = FI_ADDR_UNSPEC;
 
 	KT(fi_recv(pair->ep[1], pair->to, 10, NULL, FI_ADDR_UNSPEC, pair->to) == 0 &&
@@ -87,7 +87,7 @@ static void kt_failing(struct kt_pair *pair)
 	KT(fi_cancel(&pair->ep[1]->fid, &error) == -FI_ENOENT, "what does not wait is not cancelled");
 	KT(fi_send(pair->ep[0], pair->from, 1, NULL, 12345, NULL) == -FI_EINVAL, "a peer that was not inserted is refused");
 	KT(fi_send(pair->ep[0], NULL, 1, NULL, pair->addr[1], NULL) == -FI_EINVAL, "no memory is refused where bytes are named");
-	KT(fi_av_insert(pair->av, nowhere, 1, &lost, 0, NULL) == 1 &&
+	KT(fi_av_insert(pair->av, nowhere.bytes, 1, &lost, 0, NULL) == 1 &&
 		   fi_send(pair->ep[0], pair->from, 1, NULL, lost, NULL) == 0 &&
 		   kt_error(pair->cq[0], NULL) == FI_ECONNREFUSED,
 	   "a message to an address that no endpoint has is an error");

@@ -25,7 +25,7 @@ static void kt_enabling(struct kt_pair *pair)
 static void kt_names(struct kt_pair *pair)
 {
 	char name[64] = "", same[64] = "", short_name[4];
-	char *mine = "kofi_loop://mine";
+	struct kt_name mine = kt_name("mine");
 	size_t len = sizeof(short_name);
 	fi_addr_t missing = 77;
 	struct fid_ep *ep = NULL, *twin = NULL;
@@ -34,16 +34,16 @@ static void kt_names(struct kt_pair *pair)
 	   "a name that does not fit is cut off, and its length told");
 	len = sizeof(name);
 	KT(fi_av_lookup(pair->av, pair->addr[0], name, &len) == 0 && !fi_getname(&pair->ep[0]->fid, same, &len) &&
-		   !strcmp(name, same),
+		   !memcmp(name, same, len),
 	   "the address vector returns the address that was inserted");
 	KT(fi_av_remove(pair->av, &missing, 1, 0) == -FI_EINVAL, "an address that was not inserted is not removed");
 	if (fi_endpoint(pair->domain, pair->info, &ep, NULL) || fi_endpoint(pair->domain, pair->info, &twin, NULL))
 		return;
 	KT(fi_setname(&ep->fid, "elsewhere", 10) == -FI_EINVAL, "a name of another provider is refused");
-	KT(fi_setname(&ep->fid, mine, strlen(mine) + 1) == 0, "an endpoint is bound to an address");
+	KT(fi_setname(&ep->fid, mine.bytes, mine.len) == 0, "an endpoint is bound to an address");
 	len = sizeof(name);
-	KT(fi_getname(&ep->fid, name, &len) == 0 && !strcmp(name, mine), "and has it");
-	fi_setname(&twin->fid, mine, strlen(mine) + 1);
+	KT(fi_getname(&ep->fid, name, &len) == 0 && len == mine.len && !memcmp(name, mine.bytes, len), "and has it");
+	fi_setname(&twin->fid, mine.bytes, mine.len);
 	fi_ep_bind(ep, &pair->cq[0]->fid, FI_SEND | FI_RECV);
 	fi_ep_bind(ep, &pair->av->fid, 0);
 	fi_ep_bind(twin, &pair->cq[0]->fid, FI_SEND | FI_RECV);

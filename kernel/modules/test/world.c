@@ -1,5 +1,24 @@
 /* Endpoints to test with. */
+#include <linux/in.h>
 #include "kofi_test.h"
+
+struct kt_name kt_name(const char *word)
+{
+	struct sockaddr_in at = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		.sin_port = htons(strcmp(word, "nowhere") ? 47601 : 1),
+	};
+	struct kt_name name = {};
+
+	if (strcmp(kt_provider_name, "kofi_loop")) {
+		memcpy(name.bytes, &at, sizeof(at));
+		name.len = sizeof(at);
+	} else {
+		name.len = snprintf(name.bytes, sizeof(name.bytes), "kofi_loop://%s", word) + 1;
+	}
+	return name;
+}
 
 struct fi_info *kt_info(enum fi_ep_type type, u64 caps)
 {
@@ -9,6 +28,7 @@ struct fi_info *kt_info(enum fi_ep_type type, u64 caps)
 		return NULL;
 	hints->ep_attr->type = type;
 	hints->caps = caps;
+	hints->fabric_attr->prov_name = type == FI_EP_DGRAM ? NULL : kstrdup(kt_provider_name, GFP_KERNEL);
 	if (fi_getinfo(KOFI_VERSION, NULL, 0, 0, hints, &info))
 		info = NULL;
 	fi_freeinfo(hints);

@@ -152,22 +152,35 @@ impl<P: Provider> Ep<P> {
         }))
     }
 
-    /// Gives it its device, that of a request if there is one. Apart, as [`Ep::new`] is.
-    #[inline(never)]
+    /// Gives it its device, that of a request if there is one.
     fn start(
         self: &Arc<Self>,
         request: Option<impl Arrival<Device = P::Device>>,
     ) -> Result<(), Errno> {
-        let work = self.work.as_ref().ok_or(Errno::NOMEM)?;
-        let (device, phase) = match request {
-            Some(request) => (request.into_device(work)?, Phase::Asked),
-            None => (P::device(&self.info, work)?, Phase::Disabled),
-        };
-        let mut state = self.state.lock();
-        (state.device, state.phase) = (Some(device), phase);
-        drop(state);
+        match request {
+            Some(request) => self.take_over(request)?,
+            None => self.begin_anew()?,
+        }
         let member: Weak<Self> = Arc::downgrade(self);
         self.domain.join(member)
+    }
+
+    /// Gives it the device of a request. Apart, as [`Ep::new`] is.
+    #[inline(never)]
+    fn take_over(&self, request: impl Arrival<Device = P::Device>) -> Result<(), Errno> {
+        let work = self.work.as_ref().ok_or(Errno::NOMEM)?;
+        let device = request.into_device(work)?;
+        let mut state = self.state.lock();
+        (state.device, state.phase) = (Some(device), Phase::Asked);
+        Ok(())
+    }
+
+    /// Gives it a device of its own. Apart, as [`Ep::new`] is.
+    #[inline(never)]
+    fn begin_anew(&self) -> Result<(), Errno> {
+        let work = self.work.as_ref().ok_or(Errno::NOMEM)?;
+        self.state.lock().device = Some(P::device(&self.info, work)?);
+        Ok(())
     }
 
     /// Lets go of all that it has; operations that are outstanding end without completions.

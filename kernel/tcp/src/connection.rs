@@ -39,7 +39,7 @@ impl TcpDevice {
         request.socket.set_owner(work);
         let mut device = Self::at(EpType::Msg, request.socket.name()?, work)?;
         device.peers.name(request.from).ok_or(Errno::NOMEM)?;
-        device.stage = Stage::Invited(request);
+        *device.stage = Stage::Invited(request);
         Ok(device)
     }
 
@@ -51,10 +51,10 @@ impl TcpDevice {
         if to.port() == 0 || data.len() > DATA_MAX {
             return Err(Errno::INVAL);
         }
-        let socket = match mem::replace(&mut self.stage, Stage::Connecting) {
+        let socket = match mem::replace(&mut *self.stage, Stage::Connecting) {
             Stage::Fresh(socket) => socket,
             other => {
-                self.stage = other;
+                *self.stage = other;
                 return Err(Errno::ISCONN);
             }
         };
@@ -70,10 +70,10 @@ impl TcpDevice {
         if data.len() > DATA_MAX {
             return Err(Errno::INVAL);
         }
-        let request = match mem::replace(&mut self.stage, Stage::Over) {
+        let request = match mem::replace(&mut *self.stage, Stage::Over) {
             Stage::Invited(request) => request,
             other => {
-                self.stage = other;
+                *self.stage = other;
                 return Err(Errno::NOTCONN);
             }
         };
@@ -99,7 +99,7 @@ impl TcpDevice {
     }
 
     fn connected(&mut self, data: &[u8]) {
-        self.stage = Stage::Connected;
+        *self.stage = Stage::Connected;
         self.events
             .push_back(ConnectionEvent::Connected(data.to_vec()));
         self.work.queue();
@@ -108,14 +108,14 @@ impl TcpDevice {
     /// Ends an attempt, of which the application hears and decides.
     pub(crate) fn give_up(&mut self, why: Errno, data: &[u8]) {
         self.dial_failed(PEER, why);
-        self.stage = Stage::Over;
+        *self.stage = Stage::Over;
         self.events
             .push_back(ConnectionEvent::Refused(why, data.to_vec()));
     }
 
     /// Ends the connection.
     pub(crate) fn shut_down(&mut self) -> Result<(), Errno> {
-        match self.stage {
+        match *self.stage {
             Stage::Fresh(_) => return Err(Errno::NOTCONN),
             Stage::Over => return Ok(()),
             Stage::Invited(_) => {}
@@ -125,7 +125,7 @@ impl TcpDevice {
                 }
             }
         }
-        self.stage = Stage::Over;
+        *self.stage = Stage::Over;
         self.events.push_back(ConnectionEvent::Shutdown);
         Ok(())
     }
@@ -136,8 +136,8 @@ impl TcpDevice {
             .peers
             .get(PEER)
             .is_some_and(|peer| peer.conn.is_ready());
-        if matches!(self.stage, Stage::Connected) && !is_up {
-            self.stage = Stage::Over;
+        if matches!(*self.stage, Stage::Connected) && !is_up {
+            *self.stage = Stage::Over;
             self.events.push_back(ConnectionEvent::Shutdown);
         }
     }

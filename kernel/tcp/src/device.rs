@@ -1,5 +1,6 @@
 //! An endpoint: its address, and how it comes to its connections.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::sync::Arc;
@@ -32,12 +33,13 @@ pub struct TcpDevice {
     /// Number of polls.
     pub(crate) polls: u64,
     pub(crate) is_polling: bool,
-    pub(crate) peers: Peers,
+    // These are on the heap: a device moves over a kernel's stack, which is short.
+    pub(crate) peers: Box<Peers>,
     /// Of a reliable datagram endpoint: what accepts connections, and what it says of itself.
-    pub(crate) acceptor: Option<Acceptor>,
+    pub(crate) acceptor: Option<Box<Acceptor>>,
     local: LocalParams,
     /// Of a connected endpoint: where it is, and what its application is to be told.
-    pub(crate) stage: Stage,
+    pub(crate) stage: Box<Stage>,
     pub(crate) events: VecDeque<ConnectionEvent>,
 }
 
@@ -59,7 +61,7 @@ impl TcpDevice {
             now: now(),
             polls: 0,
             is_polling: false,
-            peers: Peers::default(),
+            peers: Box::default(),
             acceptor: None,
             local: LocalParams {
                 port: name.port(),
@@ -67,7 +69,7 @@ impl TcpDevice {
                 firewall: false,
                 names: true,
             },
-            stage: Stage::Over,
+            stage: Box::new(Stage::Over),
             events: VecDeque::new(),
         })
     }
@@ -76,8 +78,8 @@ impl TcpDevice {
         self.name = name;
         self.local.port = name.port();
         match self.kind {
-            EpType::Msg => self.stage = Stage::Fresh(socket),
-            _ => self.acceptor = Some(Acceptor::new(socket)),
+            EpType::Msg => *self.stage = Stage::Fresh(socket),
+            _ => self.acceptor = Some(Box::new(Acceptor::new(socket))),
         }
     }
 
@@ -205,7 +207,10 @@ impl TcpDevice {
 
     /// Sets the timer to what has to be done next without an event.
     pub(crate) fn set_timer(&mut self) {
-        let mut next = self.acceptor.as_ref().and_then(Acceptor::deadline);
+        let mut next = self
+            .acceptor
+            .as_ref()
+            .and_then(|acceptor| acceptor.deadline());
         for id in &self.peers.live {
             let deadline = self.peers.get(*id).and_then(|peer| peer.conn.deadline());
             next = [next, deadline].into_iter().flatten().min();
@@ -229,7 +234,7 @@ impl Device for TcpDevice {
         let at = place(address)?;
         let is_fresh = match &self.acceptor {
             Some(acceptor) => !acceptor.is_listening(),
-            None => matches!(self.stage, Stage::Fresh(_)),
+            None => matches!(*self.stage, Stage::Fresh(_)),
         };
         if !is_fresh {
             return Err(Errno::OPBADSTATE);
