@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_busy_connection_is_read_so_often_and_then_others_have_their_turn() {
-        // As `READS_PER_TURN` times `STAGING_LEN` of the receiving half.
+        // As `READS_PER_TURN` times `READ_AHEAD` of the receiving half.
         const MOST: usize = 8 * 24 * 1024;
         let (mut a, b) = pair();
         let mut header = [0; HEADER_MAX];

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::command::run as run_program;
+use crate::peers;
 use crate::place::Place;
 use crate::programs::{FILE_SYSTEMS, FIO, install, install_modules};
 
@@ -103,6 +104,7 @@ fn initrd(place: &Place, modules: &[PathBuf], job: &Job) -> Result<PathBuf, Box<
         fs::copy(module, &copy)?;
         run_program(Command::new("strip").arg("--strip-debug").arg(copy))?;
     }
+    peers::install(place, &root)?;
     program(
         &root.join("init"),
         &fs::read_to_string(place.sources.join("guest/init"))?,

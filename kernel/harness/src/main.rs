@@ -6,6 +6,7 @@
 //! - [`toolchain`]: core and alloc for the kernel, and how its Rust code is compiled.
 //! - [`module`]: a module out of a Rust crate and a C file.
 //! - [`guest`]: a command in a guest that has the modules.
+//! - [`peers`]: programs in user space that talk with the modules.
 //! - [`programs`]: programs of Debian in a guest.
 //! - [`code`]: what the modules' code may not have: vector instructions, large frames.
 //! - [`promises`]: what is run in a guest, and what has to come of it.
@@ -16,6 +17,7 @@ mod command;
 mod guest;
 mod module;
 mod packages;
+mod peers;
 mod place;
 mod programs;
 mod promises;

@@ -93,6 +93,7 @@ static void kt_rejected(struct kt_msg *msg, char *server)
 
 static void kt_connected(struct kt_msg *msg, char *server)
 {
+	struct fi_cq_err_entry given_back = {};
 	struct fi_cq_tagged_entry entry;
 	struct kt_event event;
 	struct fid_ep *client = kt_active(msg, msg->info), *peer, *twin = NULL;
@@ -135,6 +136,7 @@ static void kt_connected(struct kt_msg *msg, char *server)
 	ok = kt_wait(msg->eq, &first, &event) > 0;
 	ok = kt_wait(msg->eq, &second, &event) > 0 && ok;
 	KT(ok && first == FI_SHUTDOWN && second == FI_SHUTDOWN, "both ends are told");
+	KT(kt_error(msg->cq, &given_back) == FI_ECANCELED && given_back.op_context == &first, "a receive that waits is given back");
 	KT(fi_send(client, from, 8, NULL, 0, NULL) == -FI_ENOTCONN, "after that it does not send");
 	KT(fi_close(&client->fid) == 0 && fi_close(&peer->fid) == 0, "both are closed");
 	kfree(from);

@@ -301,7 +301,12 @@ impl Conn {
         }
         let progress = stream.read(self.id, sink);
         events += progress.events;
-        self.has_more = matches!(progress.end, Ok(Turn::More));
+        // What arrived together with the peer's end was announced once.
+        self.has_more = match progress.end {
+            Ok(Turn::More) => true,
+            Ok(Turn::Drained) => stream.socket().is_closed_by_peer(),
+            _ => false,
+        };
         self.conclude(progress);
         events
     }
@@ -320,9 +325,10 @@ impl Conn {
 
     fn end_by(&mut self, fault: &Fault) {
         let errno = errno_of(fault);
-        match fault.is_worth_a_warning() {
-            true => self.lose(errno, &format!("{fault}")),
-            false => self.fail(errno),
+        // That a peer closes a connection between two messages is no news for the log.
+        match fault {
+            Fault::Closed { within: false } => self.fail(errno),
+            _ => self.lose(errno, &format!("{fault}")),
         }
     }
 

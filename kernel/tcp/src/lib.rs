@@ -4,15 +4,20 @@
 //! - `device`: an endpoint with its connections; `link` moves their frames, `connection` is what differs for connected endpoints.
 //! - `peers`: the peers of an endpoint; `conn`: the connection with one.
 //! - `acceptor`, `listener`: connections that others ask for.
-//! - `socket`: sockets and timers of the kernel. What is said over them is in [`oxifabric_tcp_stream`].
+//! - `socket`: sockets and timers, those of the kernel (`kernel`) or, for tests, of user space (`hosted`). What is said over them is in [`oxifabric_tcp_stream`].
 #![no_std]
 
 extern crate alloc;
+#[cfg(not(target_os = "none"))]
+extern crate std;
 
 mod acceptor;
 mod conn;
 mod connection;
 mod device;
+#[cfg(not(target_os = "none"))]
+mod hosted;
+#[cfg(target_os = "none")]
 mod kernel;
 mod link;
 mod listener;
@@ -20,6 +25,9 @@ mod offer;
 mod peers;
 mod socket;
 
+#[cfg(not(target_os = "none"))]
+use hosted as system;
+#[cfg(target_os = "none")]
 use kernel as system;
 
 use alloc::sync::Arc;

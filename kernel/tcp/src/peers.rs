@@ -154,3 +154,99 @@ impl Peers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::net::Ipv4Addr;
+
+    use oxifabric_engine::{Body, Header, Placement, RxToken, TxToken};
+    use oxifabric_types::Errno;
+
+    use super::*;
+
+    /// A sink that has something with one peer, and notes those that it forgets.
+    struct Noting {
+        involved: PeerId,
+        forgotten: Vec<PeerId>,
+    }
+
+    impl Sink for Noting {
+        fn arrival(&mut self, _: PeerId, _: &Header, _: Body<'_>) -> Placement {
+            Placement::Refuse
+        }
+
+        fn placed(&mut self, _: RxToken, _: Result<(), Errno>) {}
+
+        fn sent(&mut self, _: TxToken, _: Result<(), Errno>) {}
+
+        fn pulled(&mut self, _: RxToken, _: Result<(), Errno>) {}
+
+        fn writable(&mut self, _: PeerId) {}
+
+        fn involved(&self, each: &mut dyn FnMut(PeerId)) {
+            each(self.involved);
+        }
+
+        fn forget_peer(&mut self, peer: PeerId) {
+            self.forgotten.push(peer);
+        }
+
+        fn peer_down(&mut self, _: PeerId, _: Errno) {}
+    }
+
+    fn at(port: u16) -> SocketAddrV4 {
+        SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)
+    }
+
+    #[test]
+    fn strangers_are_bounded_and_those_that_are_gone_make_room() {
+        let (mut peers, mut sink) = (
+            Peers::default(),
+            Noting {
+                involved: PeerId(1),
+                forgotten: Vec::new(),
+            },
+        );
+        let ports = 1..=STRANGERS_MAX as u16;
+        for port in ports {
+            assert!(peers.admit(at(port), 1, &mut sink).is_some());
+        }
+        // All of them went in this poll, so that their numbers may be in use until it ends.
+        (0..STRANGERS_MAX as u32).for_each(|id| peers.enliven(PeerId(id)));
+        peers.bury(1);
+        assert_eq!(peers.admit(at(2000), 1, &mut sink), None);
+        assert!(sink.forgotten.is_empty() && !peers.renumbered);
+        let newcomer = peers.admit(at(2000), 2, &mut sink);
+        assert!(newcomer.is_some_and(|id| id.0 < STRANGERS_MAX as u32));
+        assert!(peers.renumbered);
+        assert_eq!(
+            sink.forgotten.len(),
+            STRANGERS_MAX - 1,
+            "one has a message here"
+        );
+        assert!(!sink.forgotten.contains(&PeerId(1)));
+    }
+
+    #[test]
+    fn peers_that_the_application_names_always_have_a_place() {
+        let (mut peers, mut sink) = (
+            Peers::default(),
+            Noting {
+                involved: PeerId(0),
+                forgotten: Vec::new(),
+            },
+        );
+        for port in 1..=2 * STRANGERS_MAX as u16 {
+            assert_eq!(peers.name(at(port)), Some(PeerId(u32::from(port) - 1)));
+        }
+        let stranger = peers.admit(at(9000), 1, &mut sink);
+        assert!(stranger.is_some() && sink.forgotten.is_empty());
+        assert_eq!(peers.name(at(9000)), stranger);
+        assert_eq!(peers.strangers, 0);
+        assert_eq!(
+            peers.admit(at(1), 1, &mut sink),
+            Some(PeerId(0)),
+            "it is known"
+        );
+    }
+}

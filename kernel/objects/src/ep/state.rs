@@ -201,8 +201,11 @@ impl<P: Provider> State<P> {
         while let Some(event) = device.event() {
             let (phase, event) = described(event, fid);
             self.phase = phase;
-            if phase == Phase::Connected {
-                self.engine.name(CONNECTED_PEER);
+            match phase {
+                Phase::Connected => self.engine.name(CONNECTED_PEER),
+                // Nothing more will come.
+                Phase::Down => self.engine.cancel_receives(&mut self.report),
+                _ => {}
             }
             if let Some(eq) = &self.eq {
                 eq.push(event);
