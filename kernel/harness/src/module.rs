@@ -16,7 +16,7 @@ struct Module {
     has_rust: bool,
 }
 
-const MODULES: [Module; 9] = [
+const MODULES: [Module; 10] = [
     Module {
         folder: "engine",
         name: "kofi_engine",
@@ -56,6 +56,11 @@ const MODULES: [Module; 9] = [
         folder: "target",
         name: "kofi_target",
         has_rust: true,
+    },
+    Module {
+        folder: "sockets",
+        name: "kofi_sockets",
+        has_rust: false,
     },
     Module {
         folder: "test",

@@ -47,7 +47,7 @@ played() {
 played kofi_loop a 1 && played kofi_loop a 4096 && played kofi_loop a 100000
 say $? "a message goes to and fro over a connection"
 played kofi_tcp 127.0.0.1 1 && played kofi_tcp 127.0.0.1 4096 && played kofi_tcp 127.0.0.1 100000
-say $? "over TCP as well"
+say $? "a message goes to and fro over TCP"
 meets() {
     insmod /mod/kofi_pingpong.ko provider=kofi_tcp listen=127.0.0.1 rounds=50 size=$2 || return 1
     LD_LIBRARY_PATH=$1 $1/kofi_peer connect 127.0.0.1 47592 $2 50 && ended "listen 0 rounds 50"
@@ -89,7 +89,7 @@ within='kofi_tcp: connection with .* lost: the peer closed it in the middle'
 attacked header "$broken" && attacked length "$broken"
 say $? "what is no frame ends its connection with an error and a line in the log"
 attacked half "$within" && attacked reset 'kofi_tcp: connection with .* lost: '
-say $? "a peer that vanishes within a frame does, too"
+say $? "so does a peer that vanishes within a frame"
 attacked flood 'it sent no request in time'
 say $? "connections without requests keep none out"
 played kofi_tcp 127.0.0.1 64
