@@ -29,6 +29,9 @@ void *krt_work_new(void (*run)(void *), void *of);
 void krt_work_free(void *of);
 void krt_work_queue(void *of);
 bool krt_work_is_current(void *of);
+bool krt_work_attend(void *of, void *signal);
+bool krt_work_asked(void *of);
+void krt_work_leave(void *of);
 void krt_work_cancel(void *of);
 
 /* Allocations of this module that were not freed. */
@@ -163,6 +166,10 @@ struct krt_work {
 	struct work_struct work;
 	void (*run)(void *of);
 	void *of;
+	spinlock_t lock;
+	/* Raised in place of queueing, by which a thread that waits does the work itself; and whether it was. */
+	struct krt_signal *attendant;
+	bool asked;
 };
 
 static struct workqueue_struct *krt_workers;
@@ -191,6 +198,7 @@ void *krt_work_new(void (*run)(void *), void *of)
 
 	if (work) {
 		INIT_WORK(&work->work, krt_work_run);
+		spin_lock_init(&work->lock);
 		work->run = run;
 		work->of = of;
 	}
@@ -210,11 +218,66 @@ void krt_work_free(void *of)
 	krt_free(of);
 }
 
+/* Also in interrupts. */
 void krt_work_queue(void *of)
 {
 	struct krt_work *work = of;
+	unsigned long flags;
+	bool attended;
 
-	queue_work(krt_workers, &work->work);
+	spin_lock_irqsave(&work->lock, flags);
+	attended = work->attendant;
+	if (attended) {
+		work->asked = true;
+		krt_signal_raise(work->attendant);
+	}
+	spin_unlock_irqrestore(&work->lock, flags);
+	if (!attended)
+		queue_work(krt_workers, &work->work);
+}
+
+/* Returns false if it has an attendant. */
+bool krt_work_attend(void *of, void *signal)
+{
+	struct krt_work *work = of;
+	unsigned long flags;
+	bool is_free;
+
+	spin_lock_irqsave(&work->lock, flags);
+	is_free = !work->attendant;
+	if (is_free)
+		work->attendant = signal;
+	spin_unlock_irqrestore(&work->lock, flags);
+	return is_free;
+}
+
+/* Returns once whether the attendant was asked to do the work. */
+bool krt_work_asked(void *of)
+{
+	struct krt_work *work = of;
+	unsigned long flags;
+	bool asked;
+
+	spin_lock_irqsave(&work->lock, flags);
+	asked = work->asked;
+	work->asked = false;
+	spin_unlock_irqrestore(&work->lock, flags);
+	return asked;
+}
+
+void krt_work_leave(void *of)
+{
+	struct krt_work *work = of;
+	unsigned long flags;
+	bool asked;
+
+	spin_lock_irqsave(&work->lock, flags);
+	asked = work->asked;
+	work->asked = false;
+	work->attendant = NULL;
+	spin_unlock_irqrestore(&work->lock, flags);
+	if (asked)
+		queue_work(krt_workers, &work->work);
 }
 
 bool krt_work_is_current(void *of)

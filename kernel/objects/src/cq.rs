@@ -14,7 +14,7 @@ use oxifabric_abi::{
     FI_CLASS_CQ, FI_CQ_COND_NONE, FI_CQ_FORMAT_CONTEXT, FI_CQ_FORMAT_TAGGED, FI_CQ_FORMAT_UNSPEC,
     FI_WAIT_NONE, FI_WAIT_UNSPEC, fi_cq_attr, fi_cq_format, fid_cq, fid_domain,
 };
-use oxifabric_kernel_sync::{Ended, Mutex, Signal, Task, Timeout, Work};
+use oxifabric_kernel_sync::{Attended, Ended, Mutex, Signal, Task, Timeout, Work};
 use oxifabric_types::Errno;
 
 use crate::domain::Domain;
@@ -223,18 +223,23 @@ impl Cq {
         Ok(taken)
     }
 
-    /// Waits until there is something to read, or a thread is signalled.
-    fn wait(&self, mut timeout: Timeout) -> Result<(), Errno> {
+    /// Waits until there is something to read, or a thread is signalled. Meanwhile the thread does the work of the endpoints whose completions
+    /// come here: it is woken for that, instead of a worker that would wake it when it has done it.
+    fn wait(&self, timeout: Timeout) -> Result<(), Errno> {
+        if self.has_news()? {
+            return Ok(());
+        }
+        let feeders = self.state.lock().feeders.clone();
+        let works = feeders.iter().filter_map(Weak::upgrade).collect();
+        Work::attend(works, &self.added, |works| self.sleep(works, timeout))
+    }
+
+    fn sleep(&self, works: &Attended, mut timeout: Timeout) -> Result<(), Errno> {
         loop {
             let number = self.added.number();
-            {
-                let mut state = self.state.lock();
-                if core::mem::take(&mut state.is_signalled) {
-                    return Err(Errno::AGAIN);
-                }
-                if !state.ring.is_empty() {
-                    return Ok(());
-                }
+            works.serve();
+            if self.has_news()? {
+                return Ok(());
             }
             let ended;
             (ended, timeout) = self.added.wait(number, timeout);
@@ -243,6 +248,18 @@ impl Cq {
                 Ended::TimedOut => return Err(Errno::AGAIN),
                 Ended::Interrupted => return Err(Errno::INTR),
             }
+        }
+    }
+
+    /// Returns whether there is something to read.
+    ///
+    /// # Errors
+    /// `AGAIN`: a thread that waits is to return.
+    fn has_news(&self) -> Result<bool, Errno> {
+        let mut state = self.state.lock();
+        match core::mem::take(&mut state.is_signalled) {
+            true => Err(Errno::AGAIN),
+            false => Ok(!state.ring.is_empty()),
         }
     }
 

@@ -6,7 +6,7 @@
 //! - `handle`: how the C structures and the objects find each other, and what keeps an object open.
 //! - Objects, one module each: `fabric` opens `domain`, `eq` and `pep`; a domain opens `cq`, `cntr`, `av`, `mr` and `ep`.
 //!
-//! All calls may sleep, except those that only raise something. Order of locks: that of an endpoint, then a device's, then those of queues and
+//! All calls may sleep, except those that only raise something. Order of locks: that of a work which a waiting thread runs, that of an endpoint, then a device's, then those of queues and
 //! tables, of which one at a time is held. No lock is held while a consumer is called.
 #![no_std]
 
@@ -34,7 +34,7 @@ use oxifabric_kernel_sync::{Global, Mutex};
 /// Places of locks in the order in which they are taken.
 pub mod level {
     /// An endpoint.
-    pub const ENDPOINT: u32 = 0;
+    pub const ENDPOINT: u32 = 1;
     /// What a provider's devices share.
     pub const PROVIDER: u32 = 3;
     /// Updates of memory by atomics.

@@ -85,7 +85,15 @@ struct Orders {
     queued: bool,
     running: bool,
     ended: bool,
+    /// Raised in place of queueing; and whether it was.
+    attendant: Option<Attendant>,
+    asked: bool,
 }
+
+struct Attendant(*const RawSignal);
+
+// SAFETY: a signal is raised from any thread.
+unsafe impl Send for Attendant {}
 
 struct Shared {
     orders: Mutex<Orders>,
@@ -123,8 +131,41 @@ impl RawWork {
     }
 
     pub(crate) fn queue(&self) {
-        lock(&self.shared.orders).queued = true;
+        let mut orders = lock(&self.shared.orders);
+        if let Some(Attendant(signal)) = orders.attendant {
+            orders.asked = true;
+            // SAFETY: it lives until the attendant leaves, which takes the lock.
+            unsafe { (*signal).raise() };
+            return;
+        }
+        orders.queued = true;
+        drop(orders);
         self.shared.changed.notify_all();
+    }
+
+    /// # Safety
+    /// The signal lives until [`RawWork::leave`].
+    pub(crate) unsafe fn attend(&self, signal: &RawSignal) -> bool {
+        let mut orders = lock(&self.shared.orders);
+        let is_free = orders.attendant.is_none();
+        if is_free {
+            orders.attendant = Some(Attendant(signal));
+        }
+        is_free
+    }
+
+    pub(crate) fn asked(&self) -> bool {
+        std::mem::take(&mut lock(&self.shared.orders).asked)
+    }
+
+    pub(crate) fn leave(&self) {
+        let mut orders = lock(&self.shared.orders);
+        orders.attendant = None;
+        if std::mem::take(&mut orders.asked) {
+            orders.queued = true;
+            drop(orders);
+            self.shared.changed.notify_all();
+        }
     }
 
     pub(crate) fn is_current(&self) -> bool {

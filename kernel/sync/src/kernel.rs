@@ -22,6 +22,9 @@ unsafe extern "C" {
     fn krt_work_queue(work: *mut c_void);
     fn krt_work_is_current(work: *mut c_void) -> bool;
     fn krt_work_cancel(work: *mut c_void);
+    fn krt_work_attend(work: *mut c_void, signal: *mut c_void) -> bool;
+    fn krt_work_asked(work: *mut c_void) -> bool;
+    fn krt_work_leave(work: *mut c_void);
 }
 
 /// An object of the kernel, which has locks of its own.
@@ -137,6 +140,23 @@ impl RawWork {
     pub(crate) fn cancel(&self) {
         // SAFETY: as above.
         unsafe { krt_work_cancel(self.0.get()) }
+    }
+
+    /// # Safety
+    /// The signal lives until [`RawWork::leave`].
+    pub(crate) unsafe fn attend(&self, signal: &RawSignal) -> bool {
+        // SAFETY: as above; the rest is the caller's contract.
+        unsafe { krt_work_attend(self.0.get(), signal.0.get()) }
+    }
+
+    pub(crate) fn asked(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { krt_work_asked(self.0.get()) }
+    }
+
+    pub(crate) fn leave(&self) {
+        // SAFETY: as above.
+        unsafe { krt_work_leave(self.0.get()) }
     }
 }
 

@@ -47,6 +47,10 @@ impl Signal {
         RawSignal::new().map(Self)
     }
 
+    pub(crate) const fn raw(&self) -> &RawSignal {
+        &self.0
+    }
+
     /// Returns the number to give to [`Signal::wait`]; to be taken before looking.
     pub fn number(&self) -> u64 {
         self.0.number()

@@ -5,7 +5,14 @@ use alloc::sync::{Arc, Weak};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use alloc::vec::Vec;
+
+use crate::mutex::Mutex;
+use crate::signal::Signal;
 use crate::system::RawWork;
+
+/// Place of the lock of a work among the kernel's: the first.
+const LOCK_LEVEL: u32 = 0;
 
 /// What is run.
 pub trait Task: Send + Sync + 'static {
@@ -20,6 +27,8 @@ pub struct Work {
     /// Before what it points to, so that it goes first.
     raw: RawWork,
     job: Box<Job>,
+    /// Held by a thread that runs the task in place of the worker.
+    attending: Mutex<()>,
 }
 
 /// What the worker calls.
@@ -45,7 +54,9 @@ impl Work {
     pub fn new(task: Weak<dyn Task>) -> Option<Arc<Self>> {
         let stopped = AtomicBool::new(false);
         let job = Box::new(Job { stopped, task });
+        let attending = Mutex::new(LOCK_LEVEL, ())?;
         Some(Arc::new(Self {
+            attending,
             // SAFETY: the job stays where it is, in its box, until the raw work is gone.
             raw: unsafe { RawWork::new(&raw const *job) }?,
             job,
@@ -73,6 +84,51 @@ impl Work {
     pub fn stop(&self) {
         self.job.stopped.store(true, Ordering::Release);
         self.raw.cancel();
+        drop(self.attending.lock());
+    }
+
+    /// Has the calling thread attend works while it does something: those that are asked to run meanwhile are not run by workers, but raise
+    /// the signal, and [`Attended::serve`] runs them. A work that has an attendant already keeps it.
+    pub fn attend<R>(
+        works: Vec<Arc<Self>>,
+        signal: &Signal,
+        body: impl FnOnce(&Attended) -> R,
+    ) -> R {
+        let mut attended = Attended { works };
+        // SAFETY: the signal is borrowed until `attended` is dropped below, which leaves the works.
+        attended
+            .works
+            .retain(|work| unsafe { work.raw.attend(signal.raw()) });
+        body(&attended)
+    }
+}
+
+/// The works that a thread attends.
+pub struct Attended {
+    works: Vec<Arc<Work>>,
+}
+
+impl Attended {
+    /// Runs those that were asked to run.
+    pub fn serve(&self) {
+        for work in &self.works {
+            if work.raw.asked() {
+                let _alone = work.attending.lock();
+                work.job.run();
+            }
+        }
+    }
+}
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        self.works.iter().for_each(|work| work.raw.leave());
+    }
+}
+
+impl fmt::Debug for Attended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Attended")
     }
 }
 
