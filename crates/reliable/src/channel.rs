@@ -4,18 +4,22 @@
 //! neither a packet of an earlier channel between the same addresses nor one of an attacker that cannot read the wire is taken
 //! for one of this channel (protocol section 3).
 
+mod handshake;
 pub(super) mod rest;
+mod timestamps;
 
 use alloc::vec;
 use core::fmt;
 use core::time::Duration;
 
 use oxifabric_types::Instant;
-use oxifabric_wire::reliable::packet::{HEADER_LEN, Handshake, Packet, PacketKind};
+use oxifabric_wire::reliable::packet::{HEADER_LEN, Packet, PacketKind};
 
 use super::parts;
 use super::receiver::Receiver;
 use super::sender::{Segment, Sender};
+pub(super) use handshake::handshake_in;
+pub(super) use timestamps::micros;
 
 /// Number of packets after which an acknowledgement is sent at once.
 const ACK_EVERY: u32 = 8;
@@ -23,15 +27,8 @@ const ACK_EVERY: u32 = 8;
 const ACK_DELAY: Duration = Duration::from_micros(100);
 /// Keepalive interval: time without a packet from the peer after which a probe asks for one.
 const QUIET: Duration = Duration::from_secs(1);
-/// The longest pause between two handshake messages.
-const HANDSHAKE_PAUSE_MAX: Duration = Duration::from_millis(400);
 /// How long this end goes on sending Hellos to a peer whose host reports that no endpoint listens (yet).
 const REFUSALS: Duration = Duration::from_secs(3);
-
-const HANDSHAKE_PAUSE: Duration = Duration::from_millis(10);
-
-/// Least payload, in bytes, that a peer must take to be accepted: with shorter ones the stream would be cut into any number of packets.
-const PAYLOAD_MIN: u32 = 200;
 
 /// Identity of an end, as it is sent to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +37,7 @@ pub struct Identity {
     pub id: u64,
     /// The longest payload that the end takes and sends, in bytes.
     pub payload: u32,
-    /// See [`Handshake::port`].
+    /// See [`Handshake::port`](oxifabric_wire::reliable::packet::Handshake::port).
     pub port: u16,
 }
 
@@ -473,17 +470,6 @@ impl Channel {
         event
     }
 
-    /// Sends Hello or Welcome if it is time, again and again until it answers.
-    fn resend_handshake(&mut self, kind: PacketKind, now: Instant, writer: &mut impl PacketWriter) {
-        if self.handshake_at <= now && writer.has_room() {
-            let pause = HANDSHAKE_PAUSE.saturating_mul(1 << self.handshakes.min(8));
-            self.handshakes += 1;
-            self.handshake_at = now.after(pause.min(HANDSHAKE_PAUSE_MAX));
-            self.unanswered_since.get_or_insert(now);
-            self.send_handshake(kind, self.other, now, writer);
-        }
-    }
-
     /// Sends a probe if one is due: an answer of the peer is needed, and no other packet asks for one.
     fn probe(&mut self, now: Instant, writer: &mut impl PacketWriter) {
         if self.sender.is_out_of_room() && self.probe_at == Instant::END {
@@ -571,57 +557,6 @@ impl Channel {
         }
     }
 
-    fn hello_arrived(&mut self, now: Instant, packet: &Packet, payload: &[u8]) -> Event {
-        let Some(handshake) = handshake_in(payload) else {
-            return Event::Nothing;
-        };
-        if self.other == 0 && handshake.to == self.me.id {
-            self.hear(packet);
-            self.measure(now, packet);
-            self.remember(now, packet);
-            self.unconfirmed = true;
-            (self.handshakes, self.handshake_at) = (0, now);
-            return self.open(&handshake, packet.credit);
-        }
-        if self.other == handshake.from {
-            self.welcome = true;
-            self.hear(packet);
-            self.remember(now, packet);
-        } else if handshake.to != 0 {
-            // It answers a Hello that this end did not send.
-        } else if self.other == 0 {
-            self.claimed = handshake.from;
-        } else {
-            // A new process in the peer's place, or a forged packet: the old process answers if it lives.
-            self.challenge = true;
-        }
-        Event::Nothing
-    }
-
-    fn welcomed(&mut self, now: Instant, packet: &Packet, payload: &[u8]) -> Event {
-        match handshake_in(payload) {
-            Some(handshake) if self.other == 0 && handshake.to == self.me.id => {
-                self.measure(now, packet);
-                // The peer may wait to hear that it has come.
-                self.owed = ACK_EVERY;
-                self.open(&handshake, packet.credit)
-            }
-            Some(handshake) if self.other == handshake.from => {
-                self.owed = ACK_EVERY;
-                Event::Nothing
-            }
-            _ => Event::Nothing,
-        }
-    }
-
-    fn open(&mut self, handshake: &Handshake, credit: u16) -> Event {
-        self.other = handshake.from;
-        self.unanswered_since = None;
-        self.sender
-            .open(self.me.payload.min(handshake.payload) as usize, credit);
-        Event::Opened
-    }
-
     /// Takes the acknowledgement and the credit of a packet of the peer.
     fn answered(&mut self, now: Instant, packet: &Packet) -> Event {
         self.unanswered_since = None;
@@ -637,56 +572,6 @@ impl Channel {
             true => Event::Moved,
             false => Event::Nothing,
         }
-    }
-
-    /// Measures the round trip of a packet of ours and its answer.
-    fn measure(&mut self, now: Instant, packet: &Packet) {
-        if packet.echo != 0 && packet.sent == self.heard {
-            let took = micros(now)
-                .wrapping_sub(packet.echo)
-                .saturating_sub(packet.held);
-            if took < 1 << 31 {
-                self.sender
-                    .path
-                    .measured(Duration::from_micros(took.into()));
-            }
-        }
-    }
-
-    /// Notes the time stamp of a packet that is certainly the peer's.
-    fn hear(&mut self, packet: &Packet) {
-        let later = packet.sent.wrapping_sub(self.heard);
-        if self.heard == 0 || later < 1 << 31 {
-            self.heard = packet.sent;
-        }
-    }
-
-    /// Remembers the time stamp of a packet that was not overtaken, to be echoed.
-    fn remember(&mut self, now: Instant, packet: &Packet) {
-        if packet.sent == self.heard {
-            self.echo = packet.sent;
-            self.echo_at = now;
-        }
-    }
-
-    fn send_handshake(
-        &self,
-        kind: PacketKind,
-        other: u64,
-        now: Instant,
-        writer: &mut impl PacketWriter,
-    ) {
-        let handshake = Handshake {
-            from: self.me.id,
-            to: other,
-            payload: self.me.payload,
-            port: self.me.port,
-        };
-        let header = Packet {
-            to: other,
-            ..self.header(kind, now)
-        };
-        writer.send(&header.emit(), &handshake.emit());
     }
 
     fn header(&self, kind: PacketKind, now: Instant) -> Packet {
@@ -726,12 +611,6 @@ impl Channel {
     }
 }
 
-/// Reads a handshake message; `None` if its sender cannot be a peer.
-pub(super) fn handshake_in(payload: &[u8]) -> Option<Handshake> {
-    let handshake = Handshake::parse(payload).ok()?;
-    (handshake.from != 0 && handshake.payload >= PAYLOAD_MIN).then_some(handshake)
-}
-
 /// Sends a packet in parts, which its path does not carry whole.
 #[cold]
 fn send_parts(header: &Packet, segment: &Segment<'_>, writer: &mut impl PacketWriter) {
@@ -742,9 +621,4 @@ fn send_parts(header: &Packet, segment: &Segment<'_>, writer: &mut impl PacketWr
     for (head, bytes) in parts::cut(segment.payload) {
         writer.send(&header.emit(), &[&head.emit()[..], bytes].concat());
     }
-}
-
-/// Returns the timestamp of packets; never zero, which stands for none.
-pub(super) fn micros(now: Instant) -> u32 {
-    ((now.as_nanos() / 1000) as u32).max(1)
 }
