@@ -80,14 +80,6 @@ impl Provider for Efa {
     ) -> Result<Vec<Address>, Unresolved> {
         resolve(node, service).map(|address| vec![Address::Efa(address)])
     }
-
-    fn source_for(_dest: &Address) -> Option<Address> {
-        None
-    }
-
-    fn fresh_name() -> Option<Address> {
-        None
-    }
 }
 
 impl EngineProvider for Efa {

@@ -73,11 +73,16 @@ pub trait Provider: 'static {
     ) -> Result<Vec<Address>, Unresolved>;
 
     /// Given the address of a peer, picks the local address to reach it from (for `Info::src`), if it matters.
-    fn source_for(dest: &Address) -> Option<Address>;
+    fn source_for(dest: &Address) -> Option<Address> {
+        let _ = dest;
+        Self::fresh_name()
+    }
 
     /// Makes the name of a new endpoint when the application gave none and the provider's addresses are names;
     /// `None` when the device chooses at opening (sockets).
-    fn fresh_name() -> Option<Address>;
+    fn fresh_name() -> Option<Address> {
+        None
+    }
 
     /// Returns the provider-specific operations of this name, for fi_open_ops(3) on an endpoint: a structure of function pointers that lives
     /// as long as the process.

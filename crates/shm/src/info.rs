@@ -57,10 +57,6 @@ impl Provider for Shm {
         Ok(vec![resolve(node, service)])
     }
 
-    fn source_for(_dest: &Address) -> Option<Address> {
-        Self::fresh_name()
-    }
-
     fn fresh_name() -> Option<Address> {
         Some(resolve(None, None))
     }

@@ -84,10 +84,6 @@ impl Provider for Sim {
         }
     }
 
-    fn source_for(_dest: &Address) -> Option<Address> {
-        Self::fresh_name()
-    }
-
     fn fresh_name() -> Option<Address> {
         Some(Address::Name(name::PREFIX.into()))
     }

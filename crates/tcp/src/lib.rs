@@ -81,10 +81,6 @@ impl Provider for Tcp {
     fn source_for(dest: &Address) -> Option<Address> {
         inet::source_for(dest)
     }
-
-    fn fresh_name() -> Option<Address> {
-        None
-    }
 }
 
 impl MsgProvider for Tcp {

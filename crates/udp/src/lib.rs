@@ -63,10 +63,6 @@ impl Provider for Udp {
     fn source_for(dest: &Address) -> Option<Address> {
         inet::source_for(dest)
     }
-
-    fn fresh_name() -> Option<Address> {
-        None
-    }
 }
 
 /// Reliable datagram endpoints over UDP, under the name that applications know: the C library's RxD over its udp.
@@ -98,9 +94,5 @@ impl Provider for Rxd {
 
     fn source_for(dest: &Address) -> Option<Address> {
         inet::source_for(dest)
-    }
-
-    fn fresh_name() -> Option<Address> {
-        None
     }
 }
