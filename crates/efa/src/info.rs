@@ -71,6 +71,7 @@ fn with_engine(at: &Hardware, params: &Params) -> Info {
     info.tx.inject_size = INJECT;
     info.tx.iov_limit = oxifabric_mem::MAX_SEGMENTS;
     info.rx.iov_limit = oxifabric_mem::MAX_SEGMENTS;
+    info.tx.rma_iov_limit = oxifabric_mem::MAX_SEGMENTS;
     info.rx.op_flags |= Flags::MULTI_RECV;
     info.domain.mr_mode.remove(MrMode::LOCAL);
     info.domain.control_progress = Progress::Manual;

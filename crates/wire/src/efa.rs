@@ -16,10 +16,8 @@ pub const VERSION: u8 = 4;
 pub const ADDRESS: usize = 32;
 /// The most pieces of memory that a packet names.
 pub const MAX_PIECES: usize = 4;
-/// The longest header of a packet with a part of a message, write or atomic.
+/// The longest header of a packet with a message, write or atomic, or a part of one.
 pub const HEADER_MAX: usize = 24 + MAX_PIECES * 24 + 40 + 8;
-/// The longest header of a packet with a message or a part of it, or with a write to one piece of memory or a part of it.
-pub const FIRST_HEADER_MAX: usize = 24 + 24 + 40 + 8;
 /// The header of [`Content::ReadResponse`] and [`Content::AtomicResponse`].
 pub const RESPONSE_HEADER: usize = 24;
 /// The longest header of [`Content::Data`].

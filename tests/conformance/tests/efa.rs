@@ -21,6 +21,20 @@ const PLANS: [(&str, &str); 2] = [
     ),
 ];
 
+/// Pages about what the protocol has no packets for: collectives, and the sets of addresses that they begin with.
+const NOT_OFFERED: [&str; 2] = ["fi_av_set(3)", "fi_collective(3)"];
+
+/// Requirements on what is not offered either: scalable endpoints with shared contexts, and offsets as addresses. The last one finds its counter by the
+/// place of the provider in `PROVIDERS`, where this one is not.
+const EXCEPTIONS: [&str; 6] = [
+    "a_receive_context_is_shared",
+    "a_look_finds_messages_of_a_shared_context",
+    "a_transmit_context_is_shared",
+    "a_shared_buffer_takes_many_messages",
+    "addresses_are_offsets_where_not_virtual",
+    "an_event_calls",
+];
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let trials = match std::env::var_os(ON_SOFTNIC) {
@@ -83,7 +97,9 @@ fn requirements() -> Vec<Trial> {
                 (requirement.check)(&subject);
                 Ok(())
             };
+            let is_left_out = NOT_OFFERED.contains(&page) || EXCEPTIONS.contains(&requirement.name);
             Trial::test(format!("{page}::{}", requirement.name), check)
+                .with_ignored_flag(is_left_out)
         })
         .collect()
 }

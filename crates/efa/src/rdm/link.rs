@@ -6,7 +6,7 @@ use oxifabric_engine::{
 use oxifabric_ibv::{Completion, Opcode, Status};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
-use oxifabric_wire::efa::{DATA_HEADER, FIRST_HEADER_MAX};
+use oxifabric_wire::efa::{DATA_HEADER, HEADER_MAX};
 
 use super::EfaRdm;
 use crate::post::RECEIVE;
@@ -21,7 +21,7 @@ const NOT_READY: u32 = 10;
 
 /// Returns what packets of this length can carry.
 pub(super) const fn limits(mtu: usize) -> Limits {
-    let eager = mtu.saturating_sub(FIRST_HEADER_MAX);
+    let eager = mtu.saturating_sub(HEADER_MAX);
     Limits {
         eager,
         segmented: eager,

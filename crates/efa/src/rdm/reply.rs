@@ -8,9 +8,18 @@ use oxifabric_wire::efa::{Content, RESPONSE_HEADER, Reference, feature};
 
 use super::operations::{Incoming, OperationKind, Stage};
 use super::{Deferred, EfaRdm};
+use crate::status;
 
-/// The cause of a refusal, as the device would give it: the memory is not registered under that key, or not for this.
-const BAD_ADDRESS: u32 = 7;
+/// Marks the cause of a refusal as an error number of ours, which is in the lower half (docs/protocol/efa.md section 6.14).
+const ERRNO: u32 = 0x4f58_0000;
+
+/// Returns the error that a cause is: an error number of ours, or a status of the device.
+pub(super) fn error_of(cause: u32) -> Errno {
+    match cause & 0xffff_0000 {
+        ERRNO => Errno::from_raw((cause & 0xffff) as i32),
+        _ => status::error(cause, false).errno,
+    }
+}
 
 impl EfaRdm {
     /// Asks for the data of what was announced.
@@ -94,7 +103,7 @@ impl EfaRdm {
         let refusal = Content::PeerError {
             id: theirs,
             reference: Reference::Operation,
-            cause: BAD_ADDRESS,
+            cause: ERRNO | (result as u32 & 0xffff),
         };
         match content {
             Some(content) if result == 0 => self.send(peer, content, &Iov::empty(), None)?,
@@ -181,5 +190,16 @@ impl EfaRdm {
             is_read: true,
         };
         self.send(peer, content, &Iov::empty(), None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_error_numbers_or_statuses() {
+        assert_eq!(error_of(ERRNO | Errno::ACCES.raw() as u32), Errno::ACCES);
+        assert_eq!(error_of(9), Errno::NOTCONN);
     }
 }

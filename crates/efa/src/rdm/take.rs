@@ -5,8 +5,8 @@ use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::efa::{Content, Form, Message, Pieces, Reference};
 
 use super::operations::{Incoming, OperationKind, Reading, Stage};
+use super::reply::error_of;
 use super::{Deferred, EfaRdm};
-use crate::status;
 
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -367,7 +367,7 @@ impl EfaRdm {
         cause: u32,
         sink: &mut impl Sink,
     ) -> Taken {
-        let errno = status::error(cause, false).errno;
+        let errno = error_of(cause);
         if reference == Reference::Operation
             && let Some(
                 OperationKind::Sent { mine }
