@@ -187,12 +187,6 @@ impl Peer {
         }
     }
 
-    /// Returns whether it is known to take packets of this feature.
-    pub(super) fn has(&self, feature: u64) -> bool {
-        self.features
-            .is_some_and(|features| features & feature != 0)
-    }
-
     /// Returns what packets of it cost that the engine has no room for.
     pub(super) fn stalled_bytes(&self) -> usize {
         match self.is_stalled {

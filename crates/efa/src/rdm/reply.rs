@@ -105,13 +105,12 @@ impl EfaRdm {
             reference: Reference::Operation,
             cause: ERRNO | (result as u32 & 0xffff),
         };
+        let features = self.peers.get(peer).and_then(|row| row.features);
         match content {
             Some(content) if result == 0 => self.send(peer, content, &Iov::empty(), None)?,
-            _ if self
-                .peers
-                .get(peer)
-                .is_some_and(|row| row.has(feature::PEER_ERROR)) =>
-            {
+            // Whether it takes the refusal is in its handshake, which is on its way.
+            _ if features.is_none() => return Err(Errno::AGAIN),
+            _ if features.is_some_and(|features| features & feature::PEER_ERROR != 0) => {
                 self.send(peer, refusal, &Iov::empty(), None)?;
             }
             _ => {}
