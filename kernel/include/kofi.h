@@ -38,6 +38,12 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+/*
+ * Addresses are strings (FI_ADDR_STR) of kofi_loop, and struct sockaddr_in (FI_SOCKADDR_IN) of kofi_tcp, where a node is an IPv4 address in
+ * numbers and a service a port. A consumer that opens what fi_getinfo offers need not know: fi_getname, fi_av_insert and fi_connect take the
+ * endpoint's format, and a connection that is refused is so in fi_connect, or later by an event.
+ */
+
 /* The version of the interface, and of the API of libfabric that it follows. */
 #define KOFI_VERSION FI_VERSION(2, 7)
 

@@ -14,7 +14,7 @@ use oxifabric_abi::{
     FI_CLASS_CQ, FI_CQ_COND_NONE, FI_CQ_FORMAT_CONTEXT, FI_CQ_FORMAT_TAGGED, FI_CQ_FORMAT_UNSPEC,
     FI_WAIT_NONE, FI_WAIT_UNSPEC, fi_cq_attr, fi_cq_format, fid_cq, fid_domain,
 };
-use oxifabric_kernel_sync::{Attended, Ended, Mutex, Signal, Task, Timeout, Work};
+use oxifabric_kernel_sync::{Attended, Ended, Few, Mutex, Signal, Task, Timeout, Work};
 use oxifabric_types::Errno;
 
 use crate::domain::Domain;
@@ -196,8 +196,12 @@ impl Cq {
     pub(crate) fn feed_from(&self, work: &Arc<Work>) -> Result<(), Errno> {
         let feeders = &mut self.state.lock().feeders;
         feeders.retain(|feeder| feeder.strong_count() > 0);
-        feeders.try_reserve(1).map_err(|_| Errno::NOMEM)?;
-        feeders.push(Arc::downgrade(work));
+        let feeder = Arc::downgrade(work);
+        // An endpoint may be bound for sends and for receives.
+        if !feeders.iter().any(|known| known.ptr_eq(&feeder)) {
+            feeders.try_reserve(1).map_err(|_| Errno::NOMEM)?;
+            feeders.push(feeder);
+        }
         Ok(())
     }
 
@@ -229,8 +233,15 @@ impl Cq {
         if self.has_news()? {
             return Ok(());
         }
-        let feeders = self.state.lock().feeders.clone();
-        let works = feeders.iter().filter_map(Weak::upgrade).collect();
+        let mut works = Few::default();
+        {
+            let state = self.state.lock();
+            let open = state.feeders.iter().filter_map(Weak::upgrade);
+            works
+                .iter_mut()
+                .zip(open)
+                .for_each(|(place, work)| *place = Some(work));
+        }
         Work::attend(works, &self.added, |works| self.sleep(works, timeout))
     }
 

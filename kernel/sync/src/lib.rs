@@ -30,4 +30,4 @@ use kernel as system;
 pub use global::Global;
 pub use mutex::{Guard, Mutex};
 pub use signal::{Ended, Signal, Timeout};
-pub use work::{Attended, Task, Work};
+pub use work::{Attended, Few, Task, Work};

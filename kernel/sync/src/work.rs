@@ -5,8 +5,6 @@ use alloc::sync::{Arc, Weak};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use alloc::vec::Vec;
-
 use crate::mutex::Mutex;
 use crate::signal::Signal;
 use crate::system::RawWork;
@@ -89,29 +87,27 @@ impl Work {
 
     /// Has the calling thread attend works while it does something: those that are asked to run meanwhile are not run by workers, but raise
     /// the signal, and [`Attended::serve`] runs them. A work that has an attendant already keeps it.
-    pub fn attend<R>(
-        works: Vec<Arc<Self>>,
-        signal: &Signal,
-        body: impl FnOnce(&Attended) -> R,
-    ) -> R {
-        let mut attended = Attended { works };
-        // SAFETY: the signal is borrowed until `attended` is dropped below, which leaves the works.
-        attended
-            .works
-            .retain(|work| unsafe { work.raw.attend(signal.raw()) });
+    /// So do those beyond the first few.
+    pub fn attend<R>(works: Few, signal: &Signal, body: impl FnOnce(&Attended) -> R) -> R {
+        let mut attended = Attended(works);
+        for place in &mut attended.0 {
+            // SAFETY: the signal is borrowed until `attended` is dropped below, which leaves the works.
+            place.take_if(|work| unsafe { !work.raw.attend(signal.raw()) });
+        }
         body(&attended)
     }
 }
 
+/// A few works, without an allocation.
+pub type Few = [Option<Arc<Work>>; 4];
+
 /// The works that a thread attends.
-pub struct Attended {
-    works: Vec<Arc<Work>>,
-}
+pub struct Attended(Few);
 
 impl Attended {
     /// Runs those that were asked to run.
     pub fn serve(&self) {
-        for work in &self.works {
+        for work in self.0.iter().flatten() {
             if work.raw.asked() {
                 let _alone = work.attending.lock();
                 work.job.run();
@@ -122,7 +118,7 @@ impl Attended {
 
 impl Drop for Attended {
     fn drop(&mut self) {
-        self.works.iter().for_each(|work| work.raw.leave());
+        self.0.iter().flatten().for_each(|work| work.raw.leave());
     }
 }
 

@@ -1,4 +1,4 @@
-//! Connections that others ask for: the socket accepts them, and their requests are read. A stranger may make as many as it likes, so
+//! Connections that others ask for: the socket accepts them, and their requests are read. Untrusted peers may make as many as they like, so
 //! each step has a bound (docs/threats.md).
 
 use alloc::boxed::Box;

@@ -11,7 +11,7 @@ use crate::conn::Conn;
 
 /// Peers that the application has not named, beyond which numbers of those that are gone are given out again, and no further connections
 /// are taken if there are none.
-const STRANGERS_MAX: usize = 256;
+const UNNAMED_MAX: usize = 256;
 
 #[derive(Debug)]
 pub(crate) struct Peer {
@@ -31,7 +31,7 @@ pub(crate) struct Peers {
     /// Those with a connection, or an attempt at one.
     pub(crate) live: Vec<PeerId>,
     vacant: Vec<PeerId>,
-    strangers: usize,
+    unnamed: usize,
     /// A number was given to another peer.
     pub(crate) renumbered: bool,
 }
@@ -60,7 +60,7 @@ impl Peers {
         };
         let peer = self.rows.get_mut(id.0 as usize)?;
         if !core::mem::replace(&mut peer.is_named, true) {
-            self.strangers -= 1;
+            self.unnamed -= 1;
         }
         Some(id)
     }
@@ -75,12 +75,10 @@ impl Peers {
         if let Some(id) = self.numbers.get(&at) {
             return Some(*id);
         }
-        if self.strangers >= STRANGERS_MAX {
+        if self.unnamed >= UNNAMED_MAX {
             self.sweep(poll, sink);
         }
-        (self.strangers < STRANGERS_MAX)
-            .then(|| self.add(at))
-            .flatten()
+        (self.unnamed < UNNAMED_MAX).then(|| self.add(at)).flatten()
     }
 
     fn add(&mut self, at: SocketAddrV4) -> Option<PeerId> {
@@ -105,7 +103,7 @@ impl Peers {
             }
         }
         self.numbers.insert(at, id);
-        self.strangers += 1;
+        self.unnamed += 1;
         Some(id)
     }
 
@@ -122,7 +120,7 @@ impl Peers {
             row.is_vacant = true;
             self.numbers.remove(&row.conn.at);
             self.vacant.push(id);
-            self.strangers -= 1;
+            self.unnamed -= 1;
             sink.forget_peer(id);
         }
     }
@@ -199,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_bounded_and_those_that_are_gone_make_room() {
+    fn unnamed_peers_are_bounded_and_those_that_are_gone_make_room() {
         let (mut peers, mut sink) = (
             Peers::default(),
             Noting {
@@ -207,21 +205,21 @@ mod tests {
                 forgotten: Vec::new(),
             },
         );
-        let ports = 1..=STRANGERS_MAX as u16;
+        let ports = 1..=UNNAMED_MAX as u16;
         for port in ports {
             assert!(peers.admit(at(port), 1, &mut sink).is_some());
         }
         // All of them went in this poll, so that their numbers may be in use until it ends.
-        (0..STRANGERS_MAX as u32).for_each(|id| peers.enliven(PeerId(id)));
+        (0..UNNAMED_MAX as u32).for_each(|id| peers.enliven(PeerId(id)));
         peers.bury(1);
         assert_eq!(peers.admit(at(2000), 1, &mut sink), None);
         assert!(sink.forgotten.is_empty() && !peers.renumbered);
         let newcomer = peers.admit(at(2000), 2, &mut sink);
-        assert!(newcomer.is_some_and(|id| id.0 < STRANGERS_MAX as u32));
+        assert!(newcomer.is_some_and(|id| id.0 < UNNAMED_MAX as u32));
         assert!(peers.renumbered);
         assert_eq!(
             sink.forgotten.len(),
-            STRANGERS_MAX - 1,
+            UNNAMED_MAX - 1,
             "one has a message here"
         );
         assert!(!sink.forgotten.contains(&PeerId(1)));
@@ -236,13 +234,13 @@ mod tests {
                 forgotten: Vec::new(),
             },
         );
-        for port in 1..=2 * STRANGERS_MAX as u16 {
+        for port in 1..=2 * UNNAMED_MAX as u16 {
             assert_eq!(peers.name(at(port)), Some(PeerId(u32::from(port) - 1)));
         }
-        let stranger = peers.admit(at(9000), 1, &mut sink);
-        assert!(stranger.is_some() && sink.forgotten.is_empty());
-        assert_eq!(peers.name(at(9000)), stranger);
-        assert_eq!(peers.strangers, 0);
+        let newcomer_peer = peers.admit(at(9000), 1, &mut sink);
+        assert!(newcomer_peer.is_some() && sink.forgotten.is_empty());
+        assert_eq!(peers.name(at(9000)), newcomer_peer);
+        assert_eq!(peers.unnamed, 0);
         assert_eq!(
             peers.admit(at(1), 1, &mut sink),
             Some(PeerId(0)),
