@@ -26,7 +26,7 @@ fn parse(line: usize, cell: &str) -> Result<Row, String> {
         let names = names.split(", ").map(|name| {
             let name = name.strip_prefix('`')?.strip_suffix('`')?;
             let is_word = |c: char| {
-                let is_sentence = room == GUEST && c == ' ';
+                let is_sentence = room == GUEST && (c == ' ' || c.is_ascii_uppercase());
                 c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || is_sentence
             };
             name.chars().all(is_word).then(|| name.to_owned())
