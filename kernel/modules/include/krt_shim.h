@@ -40,11 +40,11 @@ static atomic_long_t krt_count = ATOMIC_LONG_INIT(0);
 /*
  * Rust code runs in process context only, where memory may be waited for. Up to two pages the kernel finds some; what may be larger is
  * asked for by code that can do without. kmalloc aligns powers of two to themselves, and nothing else beyond ARCH_KMALLOC_MINALIGN;
- * kvmalloc returns whole pages.
+ * kvmalloc returns whole pages. No disk is written to have memory: what waits for it may be on the way to that disk.
  */
 void *krt_alloc(size_t size, size_t align, bool zero)
 {
-	gfp_t gfp = GFP_KERNEL | __GFP_NOWARN | (zero ? __GFP_ZERO : 0);
+	gfp_t gfp = GFP_NOIO | __GFP_NOWARN | (zero ? __GFP_ZERO : 0);
 	void *memory;
 
 	might_sleep();
