@@ -342,7 +342,8 @@ fn fi_info_shows_what_the_c_library_shows() {
     assert_eq!((ours.len(), c.len()), (6, 6));
     const DIFFER: [&str; 5] = ["mode: ", "xpu", "prov_version", "threading", "api_version"];
     // What an engine can do beyond the C library's is no matter of the device.
-    const OF_ENGINE: [&str; 8] = [
+    const OF_ENGINE: [&str; 9] = [
+        "rma_iov_limit",
         "caps: ",
         "op_flags",
         "msg_order",
