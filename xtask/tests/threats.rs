@@ -58,13 +58,8 @@ fn sources(room: &str) -> String {
         "hostile" => "trials/tests/hostile",
         room => room,
     };
-    let mut folders = match room {
-        // Those of the kernel are one room.
-        "kernel" => vec![repository().join("kernel")],
-        _ => ["crates", "tests", "."]
-            .map(|place| repository().join(place).join(folder))
-            .to_vec(),
-    };
+    let places = ["crates", "tests", "."].map(|place| repository().join(place).join(folder));
+    let mut folders = places.to_vec();
     let mut text = String::new();
     while let Some(folder) = folders.pop() {
         let Ok(entries) = fs::read_dir(folder) else {
