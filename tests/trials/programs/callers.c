@@ -117,7 +117,7 @@ static size_t put_text(unsigned char *to, const char *text)
 /* The fields that all packets begin with, section 2.2. */
 static void begin(unsigned char *bytes, uint16_t kind)
 {
-	uint16_t version = 2;
+	uint16_t version = 3;
 
 	memcpy(bytes, "oxif-shm", 8);
 	memcpy(bytes + 8, &version, 2);
