@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -94,9 +94,11 @@ pub(crate) fn run(
 fn initrd(place: &Place, modules: &[PathBuf], job: &Job) -> Result<PathBuf, Box<dyn Error>> {
     let root = place.dir.join("root");
     let _ = fs::remove_dir_all(&root);
-    for folder in ["bin", "mod", "proc", "sys", "dev", "tmp"] {
+    for folder in ["bin", "lib", "mod", "proc", "sys", "dev", "tmp"] {
         fs::create_dir_all(root.join(folder))?;
     }
+    // Programs name their loader in /lib64, whether the host or a package brought it.
+    symlink("lib", root.join("lib64"))?;
     fs::copy(place.busybox(), root.join("bin/busybox"))?;
     for module in modules {
         let name = module.file_name().ok_or("a module without a name")?;

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -122,10 +121,6 @@ pub(crate) fn install(
     let mut libraries = BTreeMap::new();
     collect(&folder, &mut libraries)?;
     let to = root.join("lib");
-    if !to.exists() {
-        fs::create_dir(&to)?;
-        symlink("lib", root.join("lib64"))?;
-    }
     let mut open = Vec::new();
     for program in programs.programs {
         let from = folder.join(program);

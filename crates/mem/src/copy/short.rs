@@ -11,7 +11,7 @@ const TWO_UNITS: usize = 32;
 /// Copies bytes of our own, at most [`SHORT`], to lent memory.
 ///
 /// # Safety
-/// As for [`copy_long`].
+/// As for [`copy_long`](super::copy_long).
 #[inline(always)]
 pub(crate) unsafe fn copy_in(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's contract; each arm copies a size that is at most `len`, and at least half of it.
@@ -32,7 +32,7 @@ pub(crate) unsafe fn copy_in(from: *const u8, to: *mut u8, len: usize) {
 /// Copies bytes of lent memory, at most [`SHORT`], to our own.
 ///
 /// # Safety
-/// As for [`copy_long`].
+/// As for [`copy_long`](super::copy_long).
 #[inline(always)]
 pub(crate) unsafe fn copy_out(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: as in `copy_in`.
