@@ -45,7 +45,7 @@ static void put(int fd, const void *bytes, size_t len)
 }
 
 /* Asks for a connection, and waits until it is accepted. */
-static void greet(int fd)
+static void shake_hands(int fd)
 {
 	uint64_t same_order = 1;
 	uint8_t message[32] = { 3, 0 };
@@ -84,7 +84,7 @@ int main(int argc, char **argv)
 		/* It is closed or reset; otherwise the time limit passes. */
 		return recv(fd, bytes, sizeof(bytes), 0) > 0;
 	}
-	greet(fd);
+	shake_hands(fd);
 	if (!strcmp(mode, "header")) {
 		announce(fd, 9, 80);
 		return recv(fd, bytes, sizeof(bytes), 0) > 0;

@@ -370,7 +370,7 @@ fn an_endpoint_that_takes_the_place_of_another_is_told_from_it() {
 
 /// The former endpoint has taken a message, and never sent anything: no frame of the newcomer contradicts what is known of it.
 #[test]
-fn an_endpoint_that_greets_in_the_place_of_another_is_told_from_it() {
+fn an_endpoint_that_connects_in_the_place_of_another_is_told_from_it() {
     let mut two = Two::new(PacketOrder::Unordered);
     two.send(0);
     two.play(&[0, 1]);
@@ -391,7 +391,7 @@ fn an_endpoint_that_greets_in_the_place_of_another_is_told_from_it() {
         more: false,
     };
     let posted = two.nic(1).post(PEER, frame, TxToken(0));
-    assert_eq!(posted, Err(PostError::Again), "it greets first");
+    assert_eq!(posted, Err(PostError::Again), "it sends a Hello first");
     two.play(&[0, 1]);
     assert_eq!(two.reports[0].down, [Errno::CONNRESET]);
     let posted = two.nic(1).post(PEER, frame, TxToken(0));

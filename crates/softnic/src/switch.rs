@@ -205,14 +205,14 @@ impl Switch {
             return;
         };
         match head.kind {
-            Kind::Hello => self.greeted(slot, &head),
+            Kind::Hello => self.take_hello(slot, &head),
             Kind::Answer => self.pass_answer(slot, head, payload),
             kind if kind.is_request() => self.pass_request(slot, head, payload),
             _ => {}
         }
     }
 
-    fn greeted(&mut self, slot: usize, head: &Head) {
+    fn take_hello(&mut self, slot: usize, head: &Head) {
         let host = head.nic;
         let Some(port) = &mut self.ports[slot] else {
             return;
@@ -245,7 +245,7 @@ impl Switch {
             ..Head::new(Kind::Gone)
         };
         for other in 0..SLOTS {
-            // A process that has not been greeted has sent nothing, and takes the first packet for its welcome.
+            // A process that had no Hello has sent nothing, and takes the first packet for its welcome.
             if self.host(other).is_some() {
                 self.deliver(other, gone.packet(&[]));
             }

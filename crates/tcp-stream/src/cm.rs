@@ -17,7 +17,7 @@ use core::net::{IpAddr, SocketAddr};
 use oxifabric_types::Errno;
 
 use oxifabric_wire::tcp::cm::{CmError, CmHeader, CmKind, DATA_MAX, HEADER_LEN};
-use oxifabric_wire::tcp::greeting::{FEATURE_FIREWALL, GREETING_MAX, Greeting, VERSION_RNDV};
+use oxifabric_wire::tcp::handshake::{FEATURE_FIREWALL, HANDSHAKE_MAX, Handshake, VERSION_RNDV};
 use oxifabric_wire::tcp::{ByteOrder, Dialect};
 
 use crate::socket::Socket;
@@ -66,7 +66,7 @@ pub struct CmMessage(Vec<u8>);
 
 impl CmMessage {
     /// Encodes a message with this data, at most `DATA_MAX` bytes: the application's between connected endpoints (protocol
-    /// section 7), else a greeting.
+    /// section 7), else a handshake.
     pub fn new(kind: CmKind, data: &[u8]) -> Self {
         let data = &data[..data.len().min(DATA_MAX)];
         let mut bytes = vec![0; HEADER_LEN + data.len()];
@@ -87,11 +87,11 @@ impl CmMessage {
         &self.0
     }
 
-    fn with_greeting(kind: CmKind, greeting: &Greeting) -> Self {
-        let mut data = [0; GREETING_MAX];
-        let len = greeting
+    fn with_handshake(kind: CmKind, handshake: &Handshake) -> Self {
+        let mut data = [0; HANDSHAKE_MAX];
+        let len = handshake
             .emit(&mut data)
-            .expect("GREETING_MAX bytes hold any greeting");
+            .expect("HANDSHAKE_MAX bytes hold any handshake");
         Self::new(kind, &data[..len])
     }
 }
@@ -99,12 +99,12 @@ impl CmMessage {
 impl LocalParams {
     /// Encodes the request of this endpoint.
     pub fn request(&self) -> CmMessage {
-        CmMessage::with_greeting(CmKind::Request, &self.greeting())
+        CmMessage::with_handshake(CmKind::Request, &self.handshake())
     }
 
     /// Answers a request: returns the response, and what is negotiated by it (protocol sections 3.2, 3.3, 5.1).
-    pub fn respond(&self, request: &Greeting, order: ByteOrder) -> (CmMessage, Negotiated) {
-        let response = Greeting {
+    pub fn respond(&self, request: &Handshake, order: ByteOrder) -> (CmMessage, Negotiated) {
+        let response = Handshake {
             version: request.version.min(VERSION_RNDV),
             checked: request.version > 0,
             features: request.features & FEATURE_FIREWALL,
@@ -120,22 +120,22 @@ impl LocalParams {
             ..self.negotiated(&response, order)
         };
         (
-            CmMessage::with_greeting(CmKind::Response, &response),
+            CmMessage::with_handshake(CmKind::Response, &response),
             negotiated,
         )
     }
 
     /// Refuses a request.
-    pub fn refuse(&self, request: &Greeting) -> CmMessage {
-        let plain = Greeting {
+    pub fn refuse(&self, request: &Handshake) -> CmMessage {
+        let plain = Handshake {
             extension: None,
             ..*request
         };
-        CmMessage::with_greeting(CmKind::Refusal, &plain)
+        CmMessage::with_handshake(CmKind::Refusal, &plain)
     }
 
     /// Returns what a response to our request negotiates.
-    pub fn negotiated(&self, response: &Greeting, order: ByteOrder) -> Negotiated {
+    pub fn negotiated(&self, response: &Handshake, order: ByteOrder) -> Negotiated {
         let extension = response.extension.filter(|_| self.names).unwrap_or(0);
         // Bodies are never converted, so operations that compute need one byte order.
         let computes_with = |bit: u32| {
@@ -154,8 +154,8 @@ impl LocalParams {
         }
     }
 
-    fn greeting(&self) -> Greeting {
-        Greeting {
+    fn handshake(&self) -> Handshake {
+        Handshake {
             version: VERSION_RNDV,
             checked: false,
             features: if self.firewall { FEATURE_FIREWALL } else { 0 },

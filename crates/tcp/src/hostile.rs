@@ -9,7 +9,7 @@ use oxifabric_engine::PostError;
 use oxifabric_tcp_stream::limits::limits;
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::tcp::cm::CmKind;
-use oxifabric_wire::tcp::greeting::Greeting;
+use oxifabric_wire::tcp::handshake::Handshake;
 use oxifabric_wire::tcp::{ByteOrder, Dialect};
 
 use crate::cm::{CmReader, Negotiated};
@@ -134,7 +134,7 @@ pub fn cm_message(bytes: &[u8], part: usize) -> Option<CmReading> {
         };
         let event = event.map(|message| {
             // Between reliable datagram endpoints its data is read as well.
-            let _ = Greeting::parse(&message.data);
+            let _ = Handshake::parse(&message.data);
             (message.kind, message.data.into_vec())
         });
         let event = event.map_err(|why| why.to_string());

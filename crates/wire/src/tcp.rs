@@ -1,6 +1,6 @@
 //! What travels on a connection of the tcp provider, docs/protocol/tcp.md.
 //!
-//! A connection starts with one message in each direction ([`cm`]) that carries the sender's identity ([`greeting`]).
+//! A connection starts with one message in each direction ([`cm`]) that carries the sender's identity ([`handshake`]).
 //! After that both sides send frames: a header ([`frame`]) and a body. How numbers are written was agreed in
 //! between ([`Dialect`]).
 
@@ -8,7 +8,7 @@ mod cursor;
 
 pub mod cm;
 pub mod frame;
-pub mod greeting;
+pub mod handshake;
 
 /// In which order the bytes of a number travel (docs/protocol/tcp.md section 2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

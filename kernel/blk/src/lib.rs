@@ -11,11 +11,11 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
-mod greeting;
+mod handshake;
 mod request;
 mod response;
 
-pub use greeting::{Features, Hello, Limits, Reason, Refusal, Welcome};
+pub use handshake::{Features, Hello, Limits, Reason, Refusal, Welcome};
 pub use request::{Flags, Job, Op, Request};
 pub use response::{Response, Status};
 

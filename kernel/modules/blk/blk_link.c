@@ -7,7 +7,7 @@
 /* An event with the data of the peer. */
 union blk_event {
 	struct fi_eq_cm_entry cm;
-	u8 bytes[sizeof(struct fi_eq_cm_entry) + KOFI_BLK_GREETING];
+	u8 bytes[sizeof(struct fi_eq_cm_entry) + KOFI_BLK_HANDSHAKE];
 };
 
 int blk_link_open(struct blk_device *dev)

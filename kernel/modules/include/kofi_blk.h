@@ -12,8 +12,8 @@
 #define KOFI_BLK_REFUSAL 8
 #define KOFI_BLK_REQUEST 40
 #define KOFI_BLK_RESPONSE 16
-/* Longest greeting with its padding. */
-#define KOFI_BLK_GREETING 256
+/* Longest handshake with its padding. */
+#define KOFI_BLK_HANDSHAKE 256
 
 /* The service of a target at its node, if none is given. */
 #define KOFI_BLK_SERVICE 47593
@@ -41,7 +41,7 @@ enum kofi_blk_status {
 
 enum kofi_blk_reason {
 	KOFI_BLK_REASON_VERSION = 1,
-	KOFI_BLK_REASON_GREETING = 2,
+	KOFI_BLK_REASON_HANDSHAKE = 2,
 	KOFI_BLK_REASON_FULL = 3,
 };
 

@@ -56,7 +56,7 @@ static bool listening = true;
 /* An event with the data of the peer. */
 union target_event {
 	struct fi_eq_cm_entry cm;
-	u8 bytes[sizeof(struct fi_eq_cm_entry) + KOFI_BLK_GREETING];
+	u8 bytes[sizeof(struct fi_eq_cm_entry) + KOFI_BLK_HANDSHAKE];
 };
 
 static int listening_set(const char *text, const struct kernel_param *param)

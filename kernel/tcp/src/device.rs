@@ -13,7 +13,7 @@ use oxifabric_tcp_stream::cm::{
     Answer, ConnTrouble, LocalParams, Retry, Verdict, resolve_crossing, send_cm,
 };
 use oxifabric_types::{Address, EpType, Errno, Info, Instant, PeerId};
-use oxifabric_wire::tcp::greeting::Greeting;
+use oxifabric_wire::tcp::handshake::Handshake;
 
 use crate::acceptor::{Acceptor, ConnRequest, bound, dropped, general};
 use crate::connection::Stage;
@@ -115,9 +115,9 @@ impl TcpDevice {
             return;
         };
         let failed = match answer {
-            Answer::Response { order, data } => match Greeting::parse(data) {
-                Ok(greeting) => {
-                    conn.agreed(local.negotiated(&greeting, *order));
+            Answer::Response { order, data } => match Handshake::parse(data) {
+                Ok(handshake) => {
+                    conn.agreed(local.negotiated(&handshake, *order));
                     None
                 }
                 Err(_) => Some(Errno::PROTO),
@@ -148,38 +148,38 @@ impl TcpDevice {
     }
 
     fn admit_one(&mut self, request: ConnRequest, sink: &mut impl Sink) {
-        let greeting = match Greeting::parse(&request.data) {
-            Ok(greeting) if greeting.port == 0 => {
+        let handshake = match Handshake::parse(&request.data) {
+            Ok(handshake) if handshake.port == 0 => {
                 return dropped(request.from, ConnTrouble::NoPort);
             }
-            Ok(greeting) => greeting,
-            Err(why) => return dropped(request.from, ConnTrouble::Greeting(why)),
+            Ok(handshake) => handshake,
+            Err(why) => return dropped(request.from, ConnTrouble::Handshake(why)),
         };
-        let claimed = SocketAddrV4::new(*request.from.ip(), greeting.port);
+        let claimed = SocketAddrV4::new(*request.from.ip(), handshake.port);
         let local = match (self.name.ip().is_unspecified(), request.socket.name()) {
             (true, Ok(at)) => SocketAddrV4::new(*at.ip(), self.name.port()),
             _ => self.name,
         };
         let Some(id) = self.peers.admit(claimed, self.polls, sink) else {
-            return request.refuse(&self.local.refuse(&greeting));
+            return request.refuse(&self.local.refuse(&handshake));
         };
         let Some(conn) = self.peers.conn(id) else {
             return;
         };
-        let (state, pid) = (conn.peer_state(), greeting.pid);
+        let (state, pid) = (conn.peer_state(), handshake.pid);
         match resolve_crossing(state, &general(local), &general(claimed), pid) {
             // The peer asks again; by then an old connection whose host is gone has ended by keepalive.
             Verdict::Refuse | Verdict::Challenge => {
-                request.refuse(&self.local.refuse(&greeting));
+                request.refuse(&self.local.refuse(&handshake));
             }
-            Verdict::Accept | Verdict::Yield => self.respond(id, request, &greeting, sink),
+            Verdict::Accept | Verdict::Yield => self.respond(id, request, &handshake, sink),
             Verdict::Replace => {
                 // What the old connection still brings was sent before the new one was made.
                 conn.turn(sink);
                 if conn.is_ready() {
                     conn.lose(Errno::CONNRESET, "replaced by a new connection");
                 }
-                self.respond(id, request, &greeting, sink);
+                self.respond(id, request, &handshake, sink);
             }
         }
     }
@@ -189,10 +189,10 @@ impl TcpDevice {
         &mut self,
         id: PeerId,
         request: ConnRequest,
-        greeting: &Greeting,
+        handshake: &Handshake,
         sink: &mut impl Sink,
     ) {
-        let (message, negotiated) = self.local.respond(greeting, request.order);
+        let (message, negotiated) = self.local.respond(handshake, request.order);
         if send_cm(&request.socket, &message).is_err() {
             // The requester is gone already; our own attempt, if any, goes on.
             return;

@@ -10,8 +10,8 @@
  *   claim         one caller that says that its name is that of the endpoint's peer, which the variable PEER names
  *   claims        COUNT of those, which stay
  *   memory        hellos with memory that must not be mapped: huge pages, not sealed, too short, read-only
- *   greet         one caller that greets as it should; prints the abilities in the answer
- *   peers         COUNT callers with a name of their own each, that greet as they should and leave
+ *   handshake     one caller that shakes hands as it should; prints the abilities in the answer
+ *   peers         COUNT callers with a name of their own each, that shake hands as they should and leave
  *
  * "descriptors" and "peers" of no COUNT go on until this program is ended, like a flood.
  */
@@ -140,7 +140,7 @@ static size_t hello(unsigned char *bytes, const char *from)
 	return len + put_text(bytes + len, endpoint);
 }
 
-static void greet(int caller, const char *from, const int *files, size_t count)
+static void shake_hands(int caller, const char *from, const int *files, size_t count)
 {
 	unsigned char bytes[1024];
 
@@ -185,11 +185,11 @@ static void send_descriptors(long count)
 	for (long i = 0; !count || i < count; i++) {
 		int caller = call();
 
-		/* The first three greet, the last kind of packet is empty. */
+		/* The first three shake_hands, the last kind of packet is empty. */
 		if (i % 4 == 3)
 			say(caller, "", 0, files, many[i % 4]);
 		else
-			greet(caller, "hoarder", files, many[i % 4]);
+			shake_hands(caller, "hoarder", files, many[i % 4]);
 		close(caller);
 	}
 }
@@ -232,7 +232,7 @@ static void offer_bad_memory(void)
 			printf("%s: impossible\n", names[i]);
 			continue;
 		}
-		greet(caller, names[i], &files[i], 1);
+		shake_hands(caller, names[i], &files[i], 1);
 		hear(caller, names[i], 30000);
 		close(caller);
 	}
@@ -244,7 +244,7 @@ static void visit(const char *name, int file)
 	unsigned char ready[16] = { 0 };
 	int caller = call();
 
-	greet(caller, name, &file, 1);
+	shake_hands(caller, name, &file, 1);
 	begin(ready, READY);
 	say(caller, ready, 16, NULL, 0);
 	close(caller);
@@ -281,7 +281,7 @@ int main(int argc, char **argv)
 	file = good_memory();
 	if (!strcmp(what, "claims")) {
 		for (long i = 0; i < count; i++)
-			greet(call(), getenv("PEER"), &file, 1);
+			shake_hands(call(), getenv("PEER"), &file, 1);
 		hold();
 	}
 	for (long i = 0; (!count || i < count) && !strcmp(what, "peers"); i++) {
@@ -290,10 +290,10 @@ int main(int argc, char **argv)
 		snprintf(name, sizeof name, "visitor-%ld", i);
 		visit(name, file);
 	}
-	if (!strcmp(what, "claim") || !strcmp(what, "greet")) {
+	if (!strcmp(what, "claim") || !strcmp(what, "handshake")) {
 		int caller = call();
 
-		greet(caller, strcmp(what, "claim") ? "guest" : getenv("PEER"), &file, 1);
+		shake_hands(caller, strcmp(what, "claim") ? "guest" : getenv("PEER"), &file, 1);
 		hear(caller, what, (int)count);
 	}
 	printf("done\n");

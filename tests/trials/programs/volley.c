@@ -251,7 +251,7 @@ static int close_player(struct player *me)
 	return me->wrong ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-static void greet_and_go(struct player *me)
+static void connect_and_go(struct player *me)
 {
 	struct fi_context context;
 
@@ -282,7 +282,7 @@ int main(int argc, char **argv)
 		asker.other = node_meet(&asker.node, argv[2], "answerer");
 		beside = both ? &answerer : NULL;
 		if (!strcmp(role, "newcomer"))
-			greet_and_go(&asker);
+			connect_and_go(&asker);
 		else
 			ask(&asker, argv[2]);
 		beside = NULL;

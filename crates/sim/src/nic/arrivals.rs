@@ -48,7 +48,7 @@ impl SimNic {
         };
         match *head {
             Head::Hello(generation, incarnation) => {
-                self.greeted(from, generation, incarnation, sink);
+                self.take_hello(from, generation, incarnation, sink);
             }
             Head::Welcome(generation, incarnation) => self.welcomed(from, generation, incarnation),
             Head::Frame(frame) => self.keep(from, frame, packet.bytes, sink),
@@ -90,7 +90,13 @@ impl SimNic {
     }
 
     /// Handles a peer that begins a generation.
-    fn greeted(&mut self, from: PeerId, generation: u64, incarnation: u64, sink: &mut impl Sink) {
+    fn take_hello(
+        &mut self,
+        from: PeerId,
+        generation: u64,
+        incarnation: u64,
+        sink: &mut impl Sink,
+    ) {
         let Some(row) = self.peers.get_mut(from) else {
             return;
         };

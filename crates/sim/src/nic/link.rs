@@ -80,7 +80,7 @@ impl SimNic {
         frame: &Frame<'_>,
         token: TxToken,
     ) -> Result<Posted, PostError> {
-        self.greet(to)?;
+        self.send_hello(to)?;
         let row = self.peers.get_mut(to).ok_or(PostError::Again)?;
         let may_go = row.ending.is_none() && !row.requests.has_unsent();
         let Some(sender) = row
@@ -192,7 +192,7 @@ impl SimNic {
     }
 
     /// Sends the first Hello to a peer, if this adapter has not done so.
-    fn greet(&mut self, to: PeerId) -> Result<(), PostError> {
+    fn send_hello(&mut self, to: PeerId) -> Result<(), PostError> {
         let world = &self.station.world;
         let row = self
             .peers
@@ -239,7 +239,7 @@ impl SimNic {
             let Some((task, header, key)) = report else {
                 return;
             };
-            if self.greet(to).is_err() {
+            if self.send_hello(to).is_err() {
                 return;
             }
             let Some(row) = self.peers.get_mut(to) else {

@@ -22,7 +22,7 @@ impl SimNic {
     /// Looks at the peers that owe an answer: sends a probe to those that are silent, and gives up those that have been silent for
     /// too long.
     pub(super) fn look(&mut self, sink: &mut impl Sink) {
-        self.greet_again();
+        self.send_hellos_again();
         if self.now < self.look_at {
             return;
         }
@@ -60,7 +60,7 @@ impl SimNic {
     }
 
     /// Sends each Hello again that is due.
-    fn greet_again(&mut self) {
+    fn send_hellos_again(&mut self) {
         let now = self.now;
         let is_due = |row: &Peer| row.hello.is_some_and(|(at, _)| at <= now);
         let active = self.active.iter().copied();

@@ -127,7 +127,7 @@ fn seeds_that_failed_before() {
         (Config::a_partition_outlasts_the_timeout(), 1422),
         (Config::an_endpoint_behind_packets_dies(), 2531),
         (Config::an_endpoint_behind_packets_comes_back(), 859),
-        // An endpoint greets in the place of one that died, and that had never sent anything.
+        // An endpoint connects in the place of one that died, and that had never sent anything.
         (Config::an_endpoint_with_an_adapter_comes_back(), 186),
     ] {
         assert_eq!(run(&config, seed), Ok(()), "seed {seed}");

@@ -5,7 +5,7 @@ use core::fmt;
 
 use oxifabric_types::Instant;
 use oxifabric_wire::tcp::cm::{CmError, CmKind};
-use oxifabric_wire::tcp::greeting::GreetingError;
+use oxifabric_wire::tcp::handshake::HandshakeError;
 
 use super::{CmEvent, CmReader, Message};
 
@@ -31,9 +31,9 @@ pub enum ConnTrouble {
     Malformed(CmError),
     /// It starts with another message.
     NoRequest(CmKind),
-    /// The data of a reliable datagram endpoint's request is no greeting.
-    Greeting(GreetingError),
-    /// The greeting does not say where the endpoint listens.
+    /// The data of a reliable datagram endpoint's request is no handshake.
+    Handshake(HandshakeError),
+    /// The handshake does not say where the endpoint listens.
     NoPort,
 }
 
@@ -69,7 +69,7 @@ impl fmt::Display for ConnTrouble {
             Self::Late => f.write_str("it sent no request in time"),
             Self::Malformed(error) => error.fmt(f),
             Self::NoRequest(kind) => write!(f, "it starts with a {kind:?}"),
-            Self::Greeting(error) => error.fmt(f),
+            Self::Handshake(error) => error.fmt(f),
             Self::NoPort => f.write_str("its request names no port"),
         }
     }

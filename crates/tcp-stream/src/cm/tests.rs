@@ -1,4 +1,4 @@
-use oxifabric_wire::tcp::greeting::GreetingError;
+use oxifabric_wire::tcp::handshake::HandshakeError;
 
 use super::*;
 
@@ -18,9 +18,9 @@ fn local_params(names: bool) -> LocalParams {
     }
 }
 
-/// Returns the greeting in a connection message.
-fn greeting(cm_message: &CmMessage) -> Greeting {
-    Greeting::parse(&deliver(cm_message, 99).data).expect("a good greeting")
+/// Returns the handshake in a connection message.
+fn handshake(cm_message: &CmMessage) -> Handshake {
+    Handshake::parse(&deliver(cm_message, 99).data).expect("a good handshake")
 }
 
 fn deliver(cm_message: &CmMessage, piece: usize) -> Message {
@@ -43,8 +43,8 @@ fn messages_arrive_in_pieces_of_any_size() {
     for piece in 1..=64 {
         let message = deliver(&local_params(true).request(), piece);
         assert_eq!(message.kind, CmKind::Request);
-        let greeting = Greeting::parse(&message.data).expect("a good greeting");
-        assert_eq!((greeting.port, greeting.pid), (4711, 7));
+        let handshake = Handshake::parse(&message.data).expect("a good handshake");
+        assert_eq!((handshake.port, handshake.pid), (4711, 7));
     }
 }
 
@@ -52,13 +52,13 @@ fn messages_arrive_in_pieces_of_any_size() {
 fn both_ends_agree_on_the_same_terms() {
     for (ours, theirs) in [(true, true), (true, false), (false, true), (false, false)] {
         let (requester, responder) = (local_params(ours), local_params(theirs));
-        let request = greeting(&requester.request());
+        let request = handshake(&requester.request());
         let (cm_message, there) = responder.respond(&request, ByteOrder::Big);
-        let here = requester.negotiated(&greeting(&cm_message), ByteOrder::Big);
+        let here = requester.negotiated(&handshake(&cm_message), ByteOrder::Big);
         assert_eq!(here, there);
         assert_eq!(here.dialect.named, ours && theirs);
         assert!(!here.dialect.atomics, "the byte orders differ");
-        let same = requester.negotiated(&greeting(&cm_message), ByteOrder::NATIVE);
+        let same = requester.negotiated(&handshake(&cm_message), ByteOrder::NATIVE);
         assert_eq!(same.dialect.atomics, ours && theirs);
         assert!(here.rndv);
     }
@@ -67,12 +67,12 @@ fn both_ends_agree_on_the_same_terms() {
 #[test]
 fn atomics_are_spoken_only_where_both_ends_offer_them_with_names() {
     for offered in [EXTENSION_NAMES, EXTENSION_ATOMICS, 0] {
-        let request = Greeting {
+        let request = Handshake {
             extension: Some(offered),
-            ..local_params(true).greeting()
+            ..local_params(true).handshake()
         };
         let (cm_message, negotiated) = local_params(true).respond(&request, ByteOrder::NATIVE);
-        let answered = greeting(&cm_message).extension;
+        let answered = handshake(&cm_message).extension;
         assert_eq!(
             (answered, negotiated.dialect.atomics),
             (Some(offered), false)
@@ -82,7 +82,7 @@ fn atomics_are_spoken_only_where_both_ends_offer_them_with_names() {
 
 #[test]
 fn a_plain_requester_gets_a_plain_response() {
-    let request = greeting(&local_params(false).request());
+    let request = handshake(&local_params(false).request());
     let (cm_message, negotiated) = local_params(true).respond(&request, ByteOrder::NATIVE);
     assert_eq!(cm_message.bytes().len(), 40);
     assert!(!negotiated.dialect.named);
@@ -90,15 +90,15 @@ fn a_plain_requester_gets_a_plain_response() {
 
 #[test]
 fn version_zero_is_repeated_unchecked_and_has_no_rendezvous() {
-    let request = Greeting {
+    let request = Handshake {
         version: 0,
-        ..local_params(false).greeting()
+        ..local_params(false).handshake()
     };
     let (cm_message, negotiated) = local_params(true).respond(&request, ByteOrder::NATIVE);
-    let response = greeting(&cm_message);
+    let response = handshake(&cm_message);
     assert_eq!((response.version, response.checked), (0, false));
     assert!(!negotiated.rndv);
-    let echo = Greeting {
+    let echo = Handshake {
         version: 1,
         ..request
     };
@@ -120,8 +120,8 @@ fn bytes_that_are_no_message_are_named() {
     assert_eq!(reader.filled(4), Ok(true));
     let message = reader.message().expect("a good message");
     assert_eq!(*message.data, [0; 4]);
-    let greeting = Greeting::parse(&message.data);
-    assert_eq!(greeting, Err(GreetingError::Truncated));
+    let handshake = Handshake::parse(&message.data);
+    assert_eq!(handshake, Err(HandshakeError::Truncated));
 }
 
 #[test]
@@ -296,9 +296,9 @@ fn collectives_need_names_and_one_byte_order() {
         (EXTENSION_NAMES, ByteOrder::NATIVE, false),
         (EXTENSION_COLLECTIVES, ByteOrder::NATIVE, false),
     ] {
-        let request = Greeting {
+        let request = Handshake {
             extension: Some(offered),
-            ..local_params(true).greeting()
+            ..local_params(true).handshake()
         };
         let (_, negotiated) = local_params(true).respond(&request, order);
         assert_eq!(negotiated.collectives, spoken);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use oxifabric_engine::Sink;
 use oxifabric_types::{Errno, PeerId};
-use oxifabric_wire::tcp::greeting::Greeting;
+use oxifabric_wire::tcp::handshake::Handshake;
 
 use super::TcpLink;
 use crate::acceptor::{Accepted, ConnRequest, PER_POLL};
@@ -14,26 +14,26 @@ use crate::sys::Socket;
 /// Turns of reading that a connection gets which another replaces; one ends with each read into a large body.
 const LAST_TURNS: usize = 8;
 
-/// A request whose data is a greeting.
+/// A request whose data is a handshake.
 #[derive(Debug)]
-pub(super) struct GreetedRequest {
+pub(super) struct OpeningRequest {
     pub(super) conn: ConnRequest,
-    greeting: Greeting,
+    handshake: Handshake,
 }
 
-impl GreetedRequest {
-    fn read(conn: &ConnRequest) -> Result<Greeting, ConnTrouble> {
-        match Greeting::parse(&conn.data) {
-            Ok(greeting) if greeting.port == 0 => Err(ConnTrouble::NoPort),
-            Ok(greeting) => Ok(greeting),
-            Err(why) => Err(ConnTrouble::Greeting(why)),
+impl OpeningRequest {
+    fn read(conn: &ConnRequest) -> Result<Handshake, ConnTrouble> {
+        match Handshake::parse(&conn.data) {
+            Ok(handshake) if handshake.port == 0 => Err(ConnTrouble::NoPort),
+            Ok(handshake) => Ok(handshake),
+            Err(why) => Err(ConnTrouble::Handshake(why)),
         }
     }
 
     /// Returns where the peer listens in whose name the request comes.
     fn claimed(&self) -> SocketAddr {
         let mut remote = self.conn.from;
-        remote.set_port(self.greeting.port);
+        remote.set_port(self.handshake.port);
         remote
     }
 }
@@ -65,24 +65,24 @@ impl TcpLink {
     }
 
     fn admit(&mut self, conn: ConnRequest, sink: &mut impl Sink) {
-        let greeting = match GreetedRequest::read(&conn) {
-            Ok(greeting) => greeting,
+        let handshake = match OpeningRequest::read(&conn) {
+            Ok(handshake) => handshake,
             Err(trouble) => return self.kind.acceptor.waste(conn.from, trouble),
         };
-        let request = GreetedRequest { conn, greeting };
+        let request = OpeningRequest { conn, handshake };
         if let Some(id) = self.number(&request.claimed(), sink) {
             self.decide(id, request, sink);
         }
     }
 
     /// Answers a request by the state of its peer.
-    pub(super) fn decide(&mut self, id: PeerId, request: GreetedRequest, sink: &mut impl Sink) {
+    pub(super) fn decide(&mut self, id: PeerId, request: OpeningRequest, sink: &mut impl Sink) {
         let local = self.local_to(&request.conn.socket);
         let Some(peer) = self.kind.peers.get(id) else {
             return;
         };
         let state = peer.driver.state.peer_state();
-        match resolve_crossing(state, &local, &request.claimed(), request.greeting.pid) {
+        match resolve_crossing(state, &local, &request.claimed(), request.handshake.pid) {
             Verdict::Refuse => self.refuse(&request),
             Verdict::Challenge => self.challenge(id, request),
             Verdict::Accept | Verdict::Yield => self.respond(id, request, sink),
@@ -91,14 +91,14 @@ impl TcpLink {
     }
 
     /// Refuses a request.
-    pub(super) fn refuse(&mut self, request: &GreetedRequest) {
+    pub(super) fn refuse(&mut self, request: &OpeningRequest) {
         self.conns.counts.rejected += 1;
-        let message = self.kind.local_params.refuse(&request.greeting);
+        let message = self.kind.local_params.refuse(&request.handshake);
         request.conn.refuse(&message);
     }
 
     /// Accepts a request in place of the connection in use.
-    pub(super) fn replace(&mut self, id: PeerId, request: GreetedRequest, sink: &mut impl Sink) {
+    pub(super) fn replace(&mut self, id: PeerId, request: OpeningRequest, sink: &mut impl Sink) {
         // What the old connection still brings was sent before the new one was made.
         self.read_rest(id, sink);
         self.end(id, Errno::CONNRESET, "replaced by a new connection", sink);
@@ -115,14 +115,14 @@ impl TcpLink {
     }
 
     /// Accepts a request; an attempt of ours, or the remains of one, is dropped.
-    fn respond(&mut self, id: PeerId, request: GreetedRequest, sink: &mut impl Sink) {
+    fn respond(&mut self, id: PeerId, request: OpeningRequest, sink: &mut impl Sink) {
         if !self.has_place(id, sink) {
             self.kind.acceptor.wasted += 1;
             return self.refuse(&request);
         }
         self.kind.acceptor.wasted += usize::from(self.is_displacing(id));
-        let GreetedRequest { conn, greeting } = request;
-        let (message, negotiated) = self.kind.local_params.respond(&greeting, conn.order);
+        let OpeningRequest { conn, handshake } = request;
+        let (message, negotiated) = self.kind.local_params.respond(&handshake, conn.order);
         if conn.answer(&message).is_err() {
             // The requester is gone already; our own attempt, if any, goes on.
             return;

@@ -10,7 +10,7 @@ use oxifabric_provider::log;
 use oxifabric_types::{Instant, PeerId};
 
 use super::TcpLink;
-use super::admit::GreetedRequest;
+use super::admit::OpeningRequest;
 use crate::driver::ConnState;
 use crate::sys::Socket;
 
@@ -34,7 +34,7 @@ pub(super) struct Challenge {
     id: PeerId,
     /// Generation of the old connection.
     generation: u32,
-    request: GreetedRequest,
+    request: OpeningRequest,
     since: Clock,
     until: Instant,
 }
@@ -52,7 +52,7 @@ enum Finding {
 
 impl TcpLink {
     /// Probes the host of the connection that a request would replace (keepalive).
-    pub(super) fn challenge(&mut self, id: PeerId, mut request: GreetedRequest) {
+    pub(super) fn challenge(&mut self, id: PeerId, mut request: OpeningRequest) {
         let room = self.kind.challenges.len() < CHALLENGES_MAX && !self.is_challenged(id);
         let Some(peer) = self.kind.peers.get(id).filter(|_| room) else {
             return self.refuse(&request);

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use oxifabric_types::{Errno, PeerId};
-use oxifabric_wire::tcp::greeting::Greeting;
+use oxifabric_wire::tcp::handshake::Handshake;
 
 use super::{Rdm, TcpLink};
 use crate::cm::{Answer, Retry};
@@ -52,9 +52,9 @@ impl TcpLink {
             return;
         };
         let failed = match answer {
-            Answer::Response { order, data } => match Greeting::parse(data) {
-                Ok(greeting) => {
-                    driver.agreed(conns, local_params.negotiated(&greeting, *order));
+            Answer::Response { order, data } => match Handshake::parse(data) {
+                Ok(handshake) => {
+                    driver.agreed(conns, local_params.negotiated(&handshake, *order));
                     None
                 }
                 Err(_) => Some(Errno::PROTO),

@@ -42,7 +42,7 @@ pub unsafe extern "C" fn kofi_target_rs_is_meant(disk: *const Welcome) -> bool {
     unsafe { &*disk }.is_meant()
 }
 
-/// Reads a hello: who asks, and what of the disk's limits it is granted. Returns zero, or the reason to refuse.
+/// Reads a hello: which initiator asks, and what of the disk's limits it is granted. Returns zero, or the reason to refuse.
 ///
 /// # Safety
 /// `bytes` has `len` bytes, `disk` is valid, `initiator` has room for 16 bytes.
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn kofi_target_rs_hello(
             0
         }
         Err(oxifabric_kernel_blk::Fault::Version) => Reason::Version as c_int,
-        Err(_) => Reason::Greeting as c_int,
+        Err(_) => Reason::Handshake as c_int,
     }
 }
 
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn kofi_target_rs_welcome(disk: *const Welcome, to: *mut [
 pub unsafe extern "C" fn kofi_target_rs_refusal(reason: c_int, to: *mut [u8; Refusal::LEN]) {
     let reason = match reason {
         1 => Reason::Version,
-        2 => Reason::Greeting,
+        2 => Reason::Handshake,
         _ => Reason::Full,
     };
     // SAFETY: the caller's contract.

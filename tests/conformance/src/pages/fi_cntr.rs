@@ -144,9 +144,9 @@ fn a_counter_is_bound_late(subject) {
 fn a_wait_for_a_late_counter_makes_progress(subject) {
     let fixture = Fixture::with(subject, |hints| c!((*hints.domain_attr).threading = FI_THREAD_SAFE));
     // Endpoints that do not know each other yet, and those that do.
-    for greeted in [false, true] {
+    for has_met in [false, true] {
         let pair = Pair::of(without_wait(&fixture), without_wait(&fixture));
-        if greeted {
+        if has_met {
             let _posted = pair.b.recv(8);
             pair.send(b"x");
             let _ = (pair.done(&pair.a), pair.done(&pair.b));

@@ -1,10 +1,10 @@
-//! The headers of tcp: frames, connection messages and greetings. What is accepted is written back as it was read.
+//! The headers of tcp: frames, connection messages and handshakes. What is accepted is written back as it was read.
 
 use oxifabric_wire::tcp::cm::{CmHeader, CmKind, DATA_MAX, HEADER_LEN};
 use oxifabric_wire::tcp::frame::{
     FrameError, FrameFlags, FrameHeader, HEADER_MAX, Op, RMA_PIECES_MAX, RmaPiece,
 };
-use oxifabric_wire::tcp::greeting::{GREETING_MAX, Greeting};
+use oxifabric_wire::tcp::handshake::{HANDSHAKE_MAX, Handshake};
 use oxifabric_wire::tcp::{ByteOrder, Dialect};
 
 /// The first byte says how the others are read.
@@ -16,7 +16,7 @@ pub(super) fn run(bytes: &[u8]) {
     match how >> 3 & 3 {
         0 | 1 => frame(bytes, dialect),
         2 => connection_message(bytes),
-        _ => greeting(bytes),
+        _ => handshake(bytes),
     }
 }
 
@@ -75,16 +75,16 @@ fn connection_message(bytes: &[u8]) {
         ..header
     };
     assert_eq!(CmHeader::parse(&out), Ok(own));
-    greeting(&bytes[HEADER_LEN..]);
+    handshake(&bytes[HEADER_LEN..]);
 }
 
-fn greeting(bytes: &[u8]) {
-    let Ok(greeting) = Greeting::parse(bytes) else {
+fn handshake(bytes: &[u8]) {
+    let Ok(handshake) = Handshake::parse(bytes) else {
         return;
     };
-    let mut out = [0; GREETING_MAX];
-    let len = greeting.emit(&mut out).expect("there is room for any");
-    assert_eq!(Greeting::parse(&out[..len]), Ok(greeting));
+    let mut out = [0; HANDSHAKE_MAX];
+    let len = handshake.emit(&mut out).expect("there is room for any");
+    assert_eq!(Handshake::parse(&out[..len]), Ok(handshake));
     assert_eq!(out[..len], bytes[..len]);
 }
 
@@ -117,7 +117,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
             .expect("there is room");
         seeds.push([&[how], &out[..len]].concat());
     }
-    let greeting = Greeting {
+    let handshake = Handshake {
         version: 1,
         checked: true,
         features: 0,
@@ -125,8 +125,8 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         pid: 7,
         extension: Some(7),
     };
-    let mut data = [0; GREETING_MAX];
-    let data_len = greeting.emit(&mut data).expect("there is room");
+    let mut data = [0; HANDSHAKE_MAX];
+    let data_len = handshake.emit(&mut data).expect("there is room");
     seeds.push([&[0x18], &data[..data_len]].concat());
     let header = CmHeader {
         kind: CmKind::Request,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use oxifabric_trials::{Library, Missing, Program, require, source};
 
 use crate::players::Players;
-use crate::streams::{frame, greet};
+use crate::streams::{frame, shake_hands};
 
 const MIB: u64 = 1 << 20;
 
@@ -22,9 +22,9 @@ pub(crate) struct Flood {
 }
 
 impl Flood {
-    /// Greets as the peer that listens at that port.
+    /// Connects as the peer that listens at that port.
     pub(crate) fn start(address: SocketAddr, port: u16, frame: Vec<u8>) -> Self {
-        let stream = greet(address, port);
+        let stream = shake_hands(address, port);
         stream.set_nonblocking(true).expect("a socket can do that");
         Self {
             stream,

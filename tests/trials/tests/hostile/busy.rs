@@ -6,7 +6,7 @@ use oxifabric_trials::{Library, Missing, Process, Program, require, source};
 
 use crate::budgets::Flood;
 use crate::players::Players;
-use crate::streams::{frame, greet};
+use crate::streams::{frame, shake_hands};
 
 /// Lengths of messages: one that travels with its header, and one that is announced first.
 const SHORT: usize = 8;
@@ -60,7 +60,7 @@ fn come_and_go() -> Result<(), Missing> {
     let mut ports = players.unknown_ports();
     players.expect_fair_while(|| {
         let port = ports.next().expect("they are repeated");
-        let _ = greet(address, port).write_all(&message);
+        let _ = shake_hands(address, port).write_all(&message);
     });
     players.finish();
     Ok(())

@@ -11,7 +11,7 @@ use crate::players::Players;
 
 /// A user without rights.
 const OTHER: u32 = 65534;
-/// Callers that have not greeted: as many as docs/protocol/shm.md 2.9 lets in.
+/// Callers before their handshake: as many as docs/protocol/shm.md 2.9 lets in.
 const MOST_SILENT: usize = 64;
 /// Callers that claim the name of a live peer: as many as the same section lets wait for its end.
 const MOST_PARKED: usize = 128;
@@ -222,13 +222,13 @@ fn a_caller_that_claims_the_name_of_a_live_peer_does_not_replace_it() {
 fn a_root_endpoint_refuses_other_users_unless_it_is_told_and_never_reads_their_memory() {
     let other = require!(other_user());
     for (users, answer) in [
-        ("", "greet: refused, cause 3"),
-        ("7", "greet: refused, cause 3"),
+        ("", "handshake: refused, cause 3"),
+        ("7", "handshake: refused, cause 3"),
         // Neither of both abilities that it could have: it never sleeps, and does not read.
-        ("65534", "greet: kind 2, abilities 0"),
+        ("65534", "handshake: kind 2, abilities 0"),
     ] {
         let mut scene = require!(Scene::open(users, 1024));
-        let attack = scene.attack(other, "greet", 30_000);
+        let attack = scene.attack(other, "handshake", 30_000);
         assert!(
             attack.stdout().contains(answer),
             "{users}: {}",

@@ -4,7 +4,7 @@ use oxifabric_trials::{Library, Missing, Process, Program, require, source};
 
 use crate::doors::{limit_descriptors, limit_of};
 use crate::packets::{
-    ACK, ARRIVED, BYE, CREDIT, DATA, GREETED, HELLO, MESSAGE, PROBE, Source, data, greeting,
+    ACK, ANSWERED, ARRIVED, BYE, CREDIT, DATA, HELLO, MESSAGE, PROBE, Source, data, handshake,
     number, packet, part, record,
 };
 use crate::players::Players;
@@ -42,7 +42,7 @@ fn forge_sources() -> Result<(), Missing> {
             let [_, b, c, d] = (host + 2).to_be_bytes();
             let source = Source::at([127, b, c, d], target);
             source.say(b"x");
-            source.say(&greeting(HELLO, 0, u64::from(host) + 1));
+            source.say(&handshake(HELLO, 0, u64::from(host) + 1));
         }
         if host % 5 == 0 {
             // The target has read what was sent so far.
@@ -100,13 +100,13 @@ fn reflect() -> Result<(), Missing> {
         Source::at([127, 0, 0, 1], target),
         Source::at([127, 0, 0, 1], target),
     );
-    let hello = greeting(HELLO, 0, 5);
+    let hello = handshake(HELLO, 0, 5);
     victim.say(&hello);
     let answer = victim.hear(&[HELLO]);
     assert!(answer.len() <= hello.len());
     // An answer to a Hello that was never sent is not answered: two endpoints would answer each other for ever.
-    let mut echo = greeting(HELLO, 0, 6);
-    echo[GREETED..GREETED + 8].copy_from_slice(&9_u64.to_le_bytes());
+    let mut echo = handshake(HELLO, 0, 6);
+    echo[ANSWERED..ANSWERED + 8].copy_from_slice(&9_u64.to_le_bytes());
     other.say(&echo);
     let rounds = players.play(0);
     players.play(rounds + 100);
@@ -236,6 +236,6 @@ fn packets_of_untrusted_channels_are_kept_within_one_budget() {
 }
 
 #[test]
-fn a_greeting_brings_about_no_more_than_it_costs() {
+fn a_handshake_brings_about_no_more_than_it_costs() {
     require!(reflect());
 }

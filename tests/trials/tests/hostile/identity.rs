@@ -1,4 +1,4 @@
-//! Untrusted peers of tcp that share the address of an honest one and greet in its name, and that fill the log.
+//! Untrusted peers of tcp that share the address of an honest one and connect in its name, and that fill the log.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +11,7 @@ use crate::streams::{TIMEOUT, request};
 const REFUSAL: u8 = 6;
 
 /// Returns how a request is answered that names this port: the kind of the answer.
-fn greet_as(port: u16, address: SocketAddr) -> u8 {
+fn connect_as(port: u16, address: SocketAddr) -> u8 {
     let mut stream = TcpStream::connect(address).expect("the peer listens");
     let timeout = stream.set_read_timeout(Some(TIMEOUT));
     timeout.expect("a timeout can be set");
@@ -29,12 +29,12 @@ fn impostor() -> Result<(), Missing> {
     let mut rounds = players.play(1);
     let (asker, answerer) = (players.address_of_asker(), players.address());
     for _ in 0..5 {
-        assert_eq!(greet_as(asker.port(), answerer), REFUSAL);
-        assert_eq!(greet_as(answerer.port(), asker), REFUSAL);
+        assert_eq!(connect_as(asker.port(), answerer), REFUSAL);
+        assert_eq!(connect_as(answerer.port(), asker), REFUSAL);
         rounds = players.play(rounds + 1);
     }
     players.expect_fair_while(|| {
-        greet_as(asker.port(), answerer);
+        connect_as(asker.port(), answerer);
     });
     players.finish();
     Ok(())

@@ -6,12 +6,12 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use oxifabric_trials::{Library, Missing, Program, installed, require, source};
 
 use crate::players::Players;
-use crate::streams::{frame, greet, is_dropped, request};
+use crate::streams::{frame, is_dropped, request, shake_hands};
 
 /// As many as that connect, introduce themselves as peers, announce a message that does not fit any budget, and leave.
 fn break_off(address: SocketAddr, ports: std::ops::Range<u16>) -> Vec<TcpStream> {
     let leave = |port| {
-        let mut stream = greet(address, port);
+        let mut stream = shake_hands(address, port);
         let mut words = frame(3, 0, 0, 0, 16, 1 << 40);
         words.resize(4096, 0);
         stream.write_all(&words).expect("a fresh connection");
@@ -58,7 +58,7 @@ fn idle_peers() -> Result<(), Missing> {
     let rounds = players.play(1);
     let address = players.address();
     let before = players.descriptors();
-    let crowd: Vec<_> = (1..601).map(|port| greet(address, port)).collect();
+    let crowd: Vec<_> = (1..601).map(|port| shake_hands(address, port)).collect();
     let during = players.descriptors();
     assert!(
         during < before + DESCRIPTORS / 2 + DESCRIPTORS / 8 + 16,
@@ -67,13 +67,13 @@ fn idle_peers() -> Result<(), Missing> {
     players.play(rounds + 1);
     // More come all the time.
     let mut ports = players.unknown_ports();
-    players.expect_fair_while(|| drop(ports.next().map(|port| greet(address, port))));
+    players.expect_fair_while(|| drop(ports.next().map(|port| shake_hands(address, port))));
     drop(crowd);
     players.finish();
     Ok(())
 }
 
-/// As many that connect and say nothing, or half of a greeting: the oldest go, and few descriptors are theirs.
+/// As many that connect and say nothing, or half of a handshake: the oldest go, and few descriptors are theirs.
 fn silent_peers() -> Result<(), Missing> {
     let library = Library::under_test()?;
     let program = source::compile_client("volley")?;

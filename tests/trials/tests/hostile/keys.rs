@@ -16,7 +16,7 @@ const READ_REQUEST: u8 = 2;
 const READ_RESPONSE: u8 = 3;
 
 /// Connects as a peer that speaks the extension.
-fn greet(address: SocketAddr, port: u16) -> TcpStream {
+fn shake_hands(address: SocketAddr, port: u16) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("the peer listens");
     let timeout = stream.set_read_timeout(Some(TIMEOUT));
     timeout.expect("a timeout can be set");
@@ -78,7 +78,7 @@ fn tried() -> Result<(), Missing> {
     let mut players = Players::start(&program, &library);
     players.play(1);
     // One after the other: each of the first is answered, and the next one ends the connection.
-    let mut stream = greet(players.address(), 1);
+    let mut stream = shake_hands(players.address(), 1);
     for name in 0..ANSWERED {
         stream.write_all(&wrong(name)).expect("it is open");
         let (op, _) = answer(&mut stream).expect("an answer");
@@ -88,7 +88,7 @@ fn tried() -> Result<(), Missing> {
     assert_eq!(answer(&mut stream), None, "one key more is answered");
     // All at once: the connection may have ended before it has heard all, and before all answers are read.
     let tries: Vec<u8> = (0..1000).flat_map(wrong).collect();
-    let mut stream = greet(players.address(), 2);
+    let mut stream = shake_hands(players.address(), 2);
     let _ = stream.write_all(&tries);
     let answers = refusals(&mut stream);
     assert!(answers <= ANSWERED, "{answers} keys were tried");
@@ -96,7 +96,7 @@ fn tried() -> Result<(), Missing> {
     let (address, mut ports) = (players.address(), players.unknown_ports());
     players.expect_fair_while(|| {
         let port = ports.next().expect("there are enough");
-        let _ = greet(address, port).write_all(&tries);
+        let _ = shake_hands(address, port).write_all(&tries);
     });
     players.finish();
     Ok(())
@@ -117,7 +117,7 @@ fn read_by_unknown_peer(regions: &str) -> Result<(u8, Vec<u8>), Missing> {
         .lines()
         .find_map(|line| line.strip_prefix("address fi_sockaddr_in://"));
     let address = address.and_then(|text| text.parse().ok());
-    let mut stream = greet(address.expect("it printed its address"), 1);
+    let mut stream = shake_hands(address.expect("it printed its address"), 1);
     stream.write_all(&ask(7, 1)).expect("it is open");
     let got = answer(&mut stream).expect("an answer");
     fs::write(folder.join("stop"), "").expect("the folder is writable");

@@ -20,12 +20,12 @@ pub(crate) const PART: u8 = 8;
 /// The kind of a record that is an untagged message (section 7).
 pub(crate) const MESSAGE: u8 = 0;
 
-/// Where fields are in a packet (section 2), and in the greeting behind it (section 3).
+/// Where fields are in a packet (section 2), and in the handshake behind it (section 3).
 pub(crate) const CREDIT: usize = 2;
 pub(crate) const TO: usize = 8;
 pub(crate) const ARRIVED: usize = 24;
 pub(crate) const FROM: usize = 56;
-pub(crate) const GREETED: usize = 64;
+pub(crate) const ANSWERED: usize = 64;
 
 /// Returns a header with a credit of 1,024 packets.
 pub(crate) fn packet(kind: u8, to: u64, number: u64) -> Vec<u8> {
@@ -38,8 +38,8 @@ pub(crate) fn packet(kind: u8, to: u64, number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Returns a greeting of an end that calls the channel `from`.
-pub(crate) fn greeting(kind: u8, to: u64, from: u64) -> Vec<u8> {
+/// Returns a handshake of an end that calls the channel `from`.
+pub(crate) fn handshake(kind: u8, to: u64, from: u64) -> Vec<u8> {
     let mut bytes = packet(kind, to, 0);
     bytes.extend(from.to_le_bytes());
     bytes.extend(to.to_le_bytes());
@@ -118,12 +118,12 @@ impl Source {
 
     /// Opens a channel, unless the target has no room for one in that time.
     pub(crate) fn try_open(&self, name: u64, timeout: Duration) -> Option<u64> {
-        let answer = self.ask(&greeting(HELLO, 0, name), &[HELLO, WELCOME], timeout)?;
+        let answer = self.ask(&handshake(HELLO, 0, name), &[HELLO, WELCOME], timeout)?;
         let channel = number(&answer, FROM);
-        assert_eq!(number(&answer, GREETED), name, "it answers this Hello");
+        assert_eq!(number(&answer, ANSWERED), name, "it answers this Hello");
         // An end of the first releases has opened the channel at once.
         if answer[0] == HELLO {
-            let confirmation = self.ask(&greeting(WELCOME, channel, name), &[ACK], timeout)?;
+            let confirmation = self.ask(&handshake(WELCOME, channel, name), &[ACK], timeout)?;
             assert_eq!(number(&confirmation, TO), name);
         }
         Some(channel)

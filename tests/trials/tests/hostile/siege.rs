@@ -1,5 +1,5 @@
 //! What attacks the process of the soak all at once: streams, connection requests, packets with and without a channel, and, in
-//! programs of their own, cells and greetings of shm.
+//! programs of their own, cells and handshakes of shm.
 
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
@@ -32,7 +32,7 @@ pub(crate) const KINDS: [&str; 6] = [
     "packets",
     "channels",
     "cells",
-    "greetings",
+    "handshakes",
 ];
 
 /// What decides what an attacker does next, the same in every run.
@@ -53,7 +53,7 @@ pub(crate) struct Targets<'a> {
     pub(crate) udp: SocketAddr,
     /// A passive endpoint.
     pub(crate) listener: SocketAddr,
-    /// The folder where peers over shm meet, and what greets an endpoint there.
+    /// The folder where peers over shm meet, and what shakes hands with an endpoint there.
     pub(crate) shm: &'a Path,
     pub(crate) called: Called<'a>,
     pub(crate) scribbler: &'a Compiled,
@@ -93,7 +93,7 @@ impl Attack {
                     "packets" => attack.by_packets(targets.udp),
                     "channels" => attack.by_channels(targets.udp),
                     "cells" => attack.by_cells(targets),
-                    _ => attack.by_greetings(&targets.called),
+                    _ => attack.by_handshakes(&targets.called),
                 });
             }
             // However this ends, the attackers end too.
@@ -216,15 +216,15 @@ impl Attack {
         }
     }
 
-    /// Greets over shm as no peer does, as this user and, where that can be, as another one.
-    fn by_greetings(&self, called: &Called<'_>) {
+    /// Shakes hands over shm as no peer does, as this user and, where that can be, as another one.
+    fn by_handshakes(&self, called: &Called<'_>) {
         let users = [Some(callers::own_user()), callers::other_user().ok()];
         let kinds = [
             ("descriptors", 100),
             ("silent", 100),
             ("memory", 0),
             ("claims", 20),
-            ("greet", 1000),
+            ("handshake", 1000),
             ("peers", 50),
         ];
         let mut mixed = kinds
@@ -248,7 +248,7 @@ fn hold<T>(held: &mut Vec<T>, last: T) {
     }
 }
 
-/// Returns what an attacker says on a stream: noise, a greeting that is cut short, or one that is followed by frames of which some are
+/// Returns what an attacker says on a stream: noise, a handshake that is cut short, or one that is followed by frames of which some are
 /// messages that no receive takes, and the last is cut short.
 fn words(dice: &mut Dice) -> Vec<u8> {
     let port = 1 + dice.draw(60_000) as u16;

@@ -1,4 +1,4 @@
-//! Everything at once, for as long as `OXI_SOAK_SECONDS` says: streams, connection requests, packets, greetings and cells of attackers at
+//! Everything at once, for as long as `OXI_SOAK_SECONDS` says: streams, connection requests, packets, handshakes and cells of attackers at
 //! one process that serves honest peers over tcp, udp;ofi_rxd and shm. Its descriptors and memory are at the end what they were before.
 
 use std::net::SocketAddr;

@@ -15,7 +15,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 /// An untrusted peer, which connects and sends bytes.
 struct Untrusted {
     name: &'static str,
-    /// The port that its greeting names, if it greets.
+    /// The port that its handshake names, if it sends one.
     port: Option<u16>,
     /// The bytes that it sends after that.
     words: Vec<u8>,
@@ -33,9 +33,9 @@ impl Untrusted {
         }
     }
 
-    /// Sends the greeting of a peer first. Each has a port of its own, because a second connection of the same peer
+    /// Sends the handshake of a peer first. Each has a port of its own, because a second connection of the same peer
     /// would be refused for another reason.
-    fn greeting(self, port: u16) -> Self {
+    fn handshake(self, port: u16) -> Self {
         Self {
             port: Some(port),
             ..self
@@ -79,8 +79,8 @@ impl Untrusted {
     }
 }
 
-/// Connects and greets as a peer with this port, which is accepted.
-pub(crate) fn greet(address: SocketAddr, port: u16) -> TcpStream {
+/// Connects and shakes hands as a peer with this port, which is accepted.
+pub(crate) fn shake_hands(address: SocketAddr, port: u16) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("the peer listens");
     stream
         .set_read_timeout(Some(TIMEOUT))
@@ -109,7 +109,7 @@ pub(crate) fn is_dropped(stream: &mut TcpStream) -> bool {
     }
 }
 
-/// Returns a connection request (section 2) with a plain greeting (section 3) that names this port.
+/// Returns a connection request (section 2) with a plain handshake (section 3) that names this port.
 pub(crate) fn request(port: u16) -> Vec<u8> {
     let mut message = vec![3, 0, 0, 8];
     message.extend([0; 20]);
@@ -162,7 +162,7 @@ fn untrusted_peers() -> Vec<Untrusted> {
     ]
 }
 
-/// Returns peers that greet correctly and then break the rules for frames.
+/// Returns peers that shake hands correctly and then break the rules for frames.
 fn false_peers() -> Vec<Untrusted> {
     let mut pieces = frame(3, 2, 0, 255, 255, u64::MAX);
     pieces.extend(noise(4096, 7));
@@ -188,7 +188,7 @@ fn false_peers() -> Vec<Untrusted> {
         Untrusted::new("half a message", frame(3, 0, 0, 0, 16, 1 << 20)).hanging_up(),
     ];
     // No endpoint listens at these ports.
-    let introduced = (1..).zip(peers).map(|(port, peer)| peer.greeting(port));
+    let introduced = (1..).zip(peers).map(|(port, peer)| peer.handshake(port));
     introduced.collect()
 }
 

@@ -3,7 +3,7 @@
 use crate::bytes::{at, exactly, put};
 use crate::{DEPTH_MAX, Fault, LONGEST_MAX, SECTOR, VERSION};
 
-/// The first bytes of each greeting.
+/// The first bytes of each handshake.
 const MAGIC: [u8; 4] = *b"kofB";
 
 /// What goes with the initiator's request for a connection.
@@ -69,8 +69,8 @@ impl Features {
 pub enum Reason {
     /// It does not speak this version.
     Version = 1,
-    /// The greeting makes no sense to it.
-    Greeting = 2,
+    /// The handshake makes no sense to it.
+    Handshake = 2,
     /// It has as many connections as it takes, or no memory.
     Full = 3,
 }
@@ -101,7 +101,7 @@ impl Limits {
     }
 }
 
-/// Checks how a greeting begins, whatever its version.
+/// Checks how a handshake begins, whatever its version.
 fn begin<const N: usize>(bytes: &[u8]) -> Result<&[u8; N], Fault> {
     let magic = bytes.first_chunk::<4>().ok_or(Fault::Length)?;
     if *magic != MAGIC {
@@ -231,7 +231,7 @@ impl Refusal {
         let bytes = begin::<{ Self::LEN }>(bytes)?;
         let reason = match u16::from_le_bytes(at::<6, 2, _>(bytes)) {
             1 => Reason::Version,
-            2 => Reason::Greeting,
+            2 => Reason::Handshake,
             3 => Reason::Full,
             _ => return Err(Fault::Number),
         };
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_behind_a_greeting_are_padding() {
+    fn zeros_behind_a_handshake_are_padding() {
         let mut long = [0; 64];
         long[..Hello::LEN].copy_from_slice(&HELLO.encode());
         assert_eq!(Hello::decode(&long), Ok(HELLO));

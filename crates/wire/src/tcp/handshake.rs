@@ -6,8 +6,8 @@ use core::fmt;
 use super::ByteOrder;
 use super::cursor::{Reader, Writer};
 
-/// The most bytes that [`Greeting::emit`] writes.
-pub const GREETING_MAX: usize = 16;
+/// The most bytes that [`Handshake::emit`] writes.
+pub const HANDSHAKE_MAX: usize = 16;
 
 const MAGIC: [u8; 4] = *b"OXIF";
 const CHECKED: u8 = 0x80;
@@ -20,7 +20,7 @@ pub const FEATURE_FIREWALL: u8 = 1;
 
 /// Identity that one endpoint sends to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Greeting {
+pub struct Handshake {
     /// Version of the reliable datagram protocol, 0 to 127.
     pub version: u8,
     /// Of a response: the version was checked, so that it is really spoken (0 and unchecked otherwise).
@@ -35,27 +35,27 @@ pub struct Greeting {
     pub extension: Option<u32>,
 }
 
-/// The rule that a greeting breaks.
+/// The rule that a handshake breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GreetingError {
+pub enum HandshakeError {
     /// There are fewer than 8 bytes.
     Truncated,
 }
 
-impl fmt::Display for GreetingError {
+impl fmt::Display for HandshakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Truncated => f.write_str("a greeting of fewer than 8 bytes"),
+            Self::Truncated => f.write_str("a handshake of fewer than 8 bytes"),
         }
     }
 }
 
-impl Greeting {
-    /// Reads a greeting; what follows it and is no extension is ignored.
+impl Handshake {
+    /// Reads a handshake; what follows it and is no extension is ignored.
     ///
     /// # Errors
-    /// [`GreetingError::Truncated`].
-    pub fn parse(bytes: &[u8]) -> Result<Self, GreetingError> {
+    /// [`HandshakeError::Truncated`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, HandshakeError> {
         let mut reader = Reader::new(bytes, ByteOrder::Big);
         (|| {
             let version = reader.u8()?;
@@ -68,10 +68,10 @@ impl Greeting {
                 extension: parse_extension(bytes.get(8..)?),
             })
         })()
-        .ok_or(GreetingError::Truncated)
+        .ok_or(HandshakeError::Truncated)
     }
 
-    /// Writes the greeting to the start of `out`; `None` when there is no room.
+    /// Writes the handshake to the start of `out`; `None` when there is no room.
     pub fn emit(&self, out: &mut [u8]) -> Option<usize> {
         let mut writer = Writer::new(out, ByteOrder::Big);
         let checked = if self.checked { CHECKED } else { 0 };
@@ -97,8 +97,8 @@ mod tests {
 
     const PLAIN: [u8; 8] = [1, 0, 0x1f, 0x90, 0, 0, 0x30, 0x39];
 
-    fn plain() -> Greeting {
-        Greeting {
+    fn plain() -> Handshake {
+        Handshake {
             version: 1,
             checked: false,
             features: 0,
@@ -109,9 +109,9 @@ mod tests {
     }
 
     #[test]
-    fn reads_and_writes_the_bytes_of_a_plain_greeting() {
-        assert_eq!(Greeting::parse(&PLAIN), Ok(plain()));
-        let mut out = [0; GREETING_MAX];
+    fn reads_and_writes_the_bytes_of_a_plain_handshake() {
+        assert_eq!(Handshake::parse(&PLAIN), Ok(plain()));
+        let mut out = [0; HANDSHAKE_MAX];
         assert_eq!(plain().emit(&mut out), Some(8));
         assert_eq!(out[..8], PLAIN);
     }
@@ -120,34 +120,34 @@ mod tests {
     fn the_top_bit_of_the_version_says_that_it_was_checked() {
         let mut bytes = PLAIN;
         bytes[0] = 0x81;
-        let greeting = Greeting::parse(&bytes).expect("a response");
-        assert_eq!((greeting.version, greeting.checked), (1, true));
+        let handshake = Handshake::parse(&bytes).expect("a response");
+        assert_eq!((handshake.version, handshake.checked), (1, true));
         let mut out = [0; 8];
-        assert_eq!(greeting.emit(&mut out), Some(8));
+        assert_eq!(handshake.emit(&mut out), Some(8));
         assert_eq!(out, bytes);
     }
 
     #[test]
     fn an_extension_travels_behind_and_unknown_ones_there_are_ignored() {
-        let extended = Greeting {
+        let extended = Handshake {
             extension: Some(0x0102_0304),
             ..plain()
         };
-        let mut out = [0; GREETING_MAX];
-        assert_eq!(extended.emit(&mut out), Some(GREETING_MAX));
+        let mut out = [0; HANDSHAKE_MAX];
+        assert_eq!(extended.emit(&mut out), Some(HANDSHAKE_MAX));
         assert_eq!(out[8..], *b"OXIF\x01\x02\x03\x04");
-        assert_eq!(Greeting::parse(&out), Ok(extended));
-        assert_eq!(Greeting::parse(&out[..15]), Ok(plain()));
+        assert_eq!(Handshake::parse(&out), Ok(extended));
+        assert_eq!(Handshake::parse(&out[..15]), Ok(plain()));
         out[8] = b'Y';
-        assert_eq!(Greeting::parse(&out), Ok(plain()));
+        assert_eq!(Handshake::parse(&out), Ok(plain()));
     }
 
     #[test]
-    fn too_few_bytes_are_no_greeting() {
+    fn too_few_bytes_are_no_handshake() {
         for len in 0..8 {
             assert_eq!(
-                Greeting::parse(&PLAIN[..len]),
-                Err(GreetingError::Truncated)
+                Handshake::parse(&PLAIN[..len]),
+                Err(HandshakeError::Truncated)
             );
         }
         assert_eq!(plain().emit(&mut [0; 7]), None);
