@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use oxifabric_ibv::{Access, Ah, Context, EfaCaps, Gid, Mr, Pd, Piece};
 use oxifabric_mem::{MemoryKind, RegionId};
@@ -40,6 +40,8 @@ struct Regions {
 #[derive(Debug, Default)]
 struct AddressHandles {
     by_gid: HashMap<Gid, Handle>,
+    /// At so many ports those without a handle are dropped.
+    sweep_at: usize,
     /// How often each address was inserted.
     inserted: HashMap<EfaAddress, usize>,
     /// The addresses that have this address handle and number of a queue pair, in the order of insertion. Devices use numbers of queue pairs
@@ -50,13 +52,17 @@ struct AddressHandles {
 /// How a device names the source of a message: by the number of an address handle, and that of a queue pair.
 pub(crate) type Source = (u16, u16);
 
-/// An address handle, and how many addresses need it.
+/// An address handle, which lasts as long as an address vector or an endpoint needs it.
 #[derive(Debug)]
 struct Handle {
-    ah: Arc<Ah>,
+    ah: Weak<Ah>,
     number: u16,
-    uses: usize,
+    /// The handle, while address vectors have addresses of the port, and how many.
+    needed: Option<(Arc<Ah>, usize)>,
 }
+
+/// Below so many ports, handles that are gone may stay listed.
+const PORTS_MIN: usize = 64;
 
 impl ProviderDomain for EfaDomain {
     fn open(info: &Info) -> Result<Self, Errno> {
@@ -103,8 +109,8 @@ impl ProviderDomain for EfaDomain {
             return Err(Errno::INVAL);
         };
         let mut handles = self.address_handles();
-        let (_, number) = handles.handle(&self.pd, &at.gid)?;
-        handles.admit(at, number);
+        let (ah, number) = handles.handle(&self.pd, &at.gid)?;
+        handles.admit(at, &ah, number);
         self.changes.fetch_add(1, Ordering::Release);
         Ok(())
     }
@@ -156,24 +162,37 @@ impl EfaDomain {
 
 impl AddressHandles {
     fn handle(&mut self, pd: &Arc<Pd>, gid: &Gid) -> Result<(Arc<Ah>, u16), Errno> {
-        if let Some(handle) = self.by_gid.get(gid) {
-            return Ok((Arc::clone(&handle.ah), handle.number));
+        let known = self.by_gid.get(gid);
+        if let Some((ah, number)) =
+            known.and_then(|known| Some((known.ah.upgrade()?, known.number)))
+        {
+            return Ok((ah, number));
         }
         let ah = Arc::new(pd.destination(PORT, gid)?);
         let number = ah.efa_number()?;
+        self.sweep();
         let handle = Handle {
-            ah: Arc::clone(&ah),
+            ah: Arc::downgrade(&ah),
             number,
-            uses: 0,
+            needed: None,
         };
         self.by_gid.insert(*gid, handle);
         Ok((ah, number))
     }
 
-    /// Notes an address, whose handle has this number.
-    fn admit(&mut self, at: EfaAddress, number: u16) {
+    /// Drops ports without a handle when there are many: peers that no vector has come and go.
+    fn sweep(&mut self) {
+        if self.by_gid.len() >= self.sweep_at.max(PORTS_MIN) {
+            self.by_gid.retain(|_, handle| handle.ah.strong_count() > 0);
+            self.sweep_at = 2 * self.by_gid.len();
+        }
+    }
+
+    /// Notes an address, which has this handle with this number.
+    fn admit(&mut self, at: EfaAddress, ah: &Arc<Ah>, number: u16) {
         if let Some(handle) = self.by_gid.get_mut(&at.gid) {
-            handle.uses += 1;
+            let (_, addresses) = handle.needed.get_or_insert_with(|| (Arc::clone(ah), 0));
+            *addresses += 1;
         }
         let times = self.inserted.entry(at).or_default();
         *times += 1;
@@ -195,16 +214,16 @@ impl AddressHandles {
         let Some(handle) = self.by_gid.get_mut(&at.gid) else {
             return;
         };
-        handle.uses -= 1;
-        let (number, is_unused) = (handle.number, handle.uses == 0);
+        let number = handle.number;
+        if let Some((_, addresses)) = &mut handle.needed {
+            *addresses -= 1;
+            handle.needed.take_if(|(_, addresses)| *addresses == 0);
+        }
         if is_gone && let Entry::Occupied(mut known) = self.sources.entry((number, at.qpn)) {
             known.get_mut().retain(|known| known != at);
             if known.get().is_empty() {
                 known.remove();
             }
-        }
-        if is_unused {
-            self.by_gid.remove(&at.gid);
         }
     }
 }
