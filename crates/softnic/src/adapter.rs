@@ -124,6 +124,20 @@ impl Adapter {
         self.qps.iter().next().is_some()
     }
 
+    /// Returns how many objects of a kind there are.
+    pub(crate) fn count(&self, kind: &[u8]) -> Option<usize> {
+        Some(match kind {
+            b"context" => self.contexts.iter().count(),
+            b"pd" => self.pds.iter().count(),
+            b"ah" => self.ahs.iter().count(),
+            b"mr" => self.regions.by_handle.iter().count(),
+            b"channel" => self.channels.iter().count(),
+            b"cq" => self.cqs.iter().count(),
+            b"qp" => self.qps.iter().count(),
+            _ => return None,
+        })
+    }
+
     /// Whether the switch is gone.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut

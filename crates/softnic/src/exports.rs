@@ -194,6 +194,19 @@ pub unsafe extern "C" fn socket(family: c_int, kind: c_int, protocol: c_int) -> 
     }
 }
 
+/// Returns how many objects of a kind this process has on its devices: `"context"`, `"pd"`, `"ah"`, `"mr"`, `"channel"`, `"cq"` or `"qp"`; -1 for
+/// other kinds. Programs that look for leaks find this function by dlsym(3).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn softnic_objects(kind: *const c_char) -> c_int {
+    if kind.is_null() {
+        return -1;
+    }
+    // SAFETY: the caller passes a C string.
+    let kind = unsafe { CStr::from_ptr(kind) }.to_bytes();
+    let count = process::objects(kind).map(c_int::try_from);
+    count.and_then(Result::ok).unwrap_or(-1)
+}
+
 /// Runs when the library is loaded, before the program.
 #[used]
 #[unsafe(link_section = ".init_array")]

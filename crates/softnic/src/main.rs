@@ -13,6 +13,7 @@ mod switch;
 )]
 mod sys;
 mod sysfs;
+mod topology;
 #[allow(dead_code, reason = "the device uses the other half")]
 mod wire;
 
@@ -51,6 +52,9 @@ struct Run {
     /// Says at the end how many packets were carried, reordered and failed.
     #[arg(long)]
     stats: bool,
+    /// Tells hwloc of the NICs, in a description of this machine that has nothing but its processors otherwise. MPICH needs that.
+    #[arg(long)]
+    topology: bool,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<String>,
@@ -71,7 +75,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match run::run(plan, &run.program, run.stats) {
+    match run::run(plan, &run) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("softnic: {error}");

@@ -185,6 +185,14 @@ pub(crate) fn close(fd: c_int) {
     }
 }
 
+/// Returns how many objects of a kind there are; `None` for a kind that there is not.
+pub(crate) fn objects(kind: &[u8]) -> Option<usize> {
+    let Some(device) = existing() else {
+        return Some(0);
+    };
+    device.lock().count(kind)
+}
+
 fn wake(device: &Device) {
     use std::io::Write;
     // The pipe cannot fill up while its reader empties it in every round, and if it did, the reader would be awake.

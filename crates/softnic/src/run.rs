@@ -10,7 +10,7 @@ use std::thread;
 use crate::plan::Plan;
 use crate::switch::Switch;
 use crate::sys::{self, Socket};
-use crate::sysfs;
+use crate::{Run, sysfs, topology};
 
 /// How the folders of runs are named: this and the process id.
 const FOLDER: &str = "softnic.";
@@ -19,7 +19,7 @@ const FOLDER: &str = "softnic.";
 ///
 /// # Errors
 /// The folder cannot be made, or the program cannot be started.
-pub(crate) fn run(plan: Plan, program: &[String], stats: bool) -> io::Result<u8> {
+pub(crate) fn run(plan: Plan, run: &Run) -> io::Result<u8> {
     sweep();
     let library = library()?;
     let folder = Folder::create()?;
@@ -27,7 +27,10 @@ pub(crate) fn run(plan: Plan, program: &[String], stats: bool) -> io::Result<u8>
         sysfs::make(&folder.0.join(format!("host{host}")), &plan, host)?;
     }
     let listener = Socket::listen(&folder.0.join("switch"))?;
-    let (first, rest) = program.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let (first, rest) = run
+        .program
+        .split_first()
+        .ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(first);
     command.args(rest);
     command.env("SOFTNIC_RUN", &folder.0);
@@ -35,6 +38,13 @@ pub(crate) fn run(plan: Plan, program: &[String], stats: bool) -> io::Result<u8>
     command.env("SOFTNIC_NICS", plan.nics.to_string());
     command.env("SYSFS_PATH", folder.0.join("host0"));
     command.env("LD_PRELOAD", preload(&library));
+    if run.topology {
+        let file = folder.0.join("topology.xml");
+        topology::write(&file, (0..plan.nics).map(sysfs::place))?;
+        command.env("HWLOC_XMLFILE", file);
+        // Processes may be bound to the processors of the description, which are those of this machine.
+        command.env("HWLOC_THISSYSTEM", "1");
+    }
     // What the terminal sends goes to the program too; this process stays to clean up.
     sys::outlive_signals();
     let child = command.spawn();
@@ -49,7 +59,7 @@ pub(crate) fn run(plan: Plan, program: &[String], stats: bool) -> io::Result<u8>
     });
     let counts = Switch::new(plan, listener).run(&ended);
     let status = waiting.join().map_err(|_| io::ErrorKind::Other)??;
-    if stats {
+    if run.stats {
         eprintln!("softnic: {counts}");
     }
     Ok(code(status))

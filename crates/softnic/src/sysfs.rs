@@ -29,7 +29,7 @@ fn device(folder: &Path, host: u8, nic: u8) -> io::Result<()> {
         &format!("{verbs}/dev"),
         &format!("231:{}", 192 + u16::from(nic)),
     )?;
-    let pci = format!("devices/pci0000:00/0000:00:{:02x}.0", 6 + nic);
+    let pci = format!("devices/pci0000:00/{}", place(nic));
     put(folder, &format!("{pci}/vendor"), "0x1d0f")?;
     put(folder, &format!("{pci}/device"), "0xefa1")?;
     put(
@@ -59,6 +59,11 @@ fn device(folder: &Path, host: u8, nic: u8) -> io::Result<()> {
         &format!("../../../{pci}"),
         &format!("{class}/device"),
     )
+}
+
+/// Returns the place of a NIC on the PCI bus, the same on every host.
+pub(crate) fn place(nic: u8) -> String {
+    format!("0000:00:{:02x}.0", 6 + nic)
 }
 
 /// Writes bytes as sysfs writes GIDs.
