@@ -29,6 +29,7 @@ pub mod pingpong;
 pub mod port;
 pub mod process;
 pub mod scratch;
+pub mod softnic;
 pub mod source;
 pub mod wheel;
 

@@ -9,7 +9,7 @@ extern crate oxifabric_trials;
 use std::time::Duration;
 
 use oxifabric_trials::mpi::Mpi;
-use oxifabric_trials::{Library, Missing, Outcome, require, wheel};
+use oxifabric_trials::{Library, Missing, Outcome, Scratch, require, softnic, wheel};
 
 fn main() -> std::process::ExitCode {
     oxifabric_trials::harness::main()
@@ -64,6 +64,25 @@ fn run(mpi: Mpi, provider: &str, ranks: u32, line: &str) -> Result<Outcome, Miss
 
 /// Checks that all tests of mpi4py pass in each rank.
 fn mpi4py(mpi: Mpi, provider: &str, ranks: u32) -> Result<(), Missing> {
+    let outcome = run(mpi, provider, ranks, &suite(mpi)?)?;
+    expect_all_passed(&outcome, mpi, ranks);
+    Ok(())
+}
+
+/// The same on MPICH over efa, on two hosts of a network where much is overtaken and receivers are not ready.
+fn mpi4py_over_efa(ranks: u32, seed: u32) -> Result<(), Missing> {
+    const UNRULY: &str =
+        "hosts = 2\nreorder = 0.7\nreorder_window = 32\nrnr = 0.05\ndelay_us = [0, 300]\n";
+    let (library, scratch, mpi) = (Library::under_test()?, Scratch::new(), Mpi::Mpich);
+    let launch = mpi.launch(&library, "efa", ranks, &mpi.python()?)?;
+    let launch = launch.line(&suite(mpi)?).limit(Duration::from_secs(1500));
+    let outcome = softnic::under(launch, UNRULY, seed, &scratch)?.run();
+    expect_all_passed(&outcome, mpi, ranks);
+    Ok(())
+}
+
+/// Returns the arguments of Python that run the suite.
+fn suite(mpi: Mpi) -> Result<String, Missing> {
     let suite = wheel::suite()?;
     let mut line = format!("{SUITE_RUNNER} {}", suite.display());
     for name in ELSEWHERE {
@@ -74,7 +93,11 @@ fn mpi4py(mpi: Mpi, provider: &str, ranks: u32) -> Result<(), Missing> {
         line.push_str(" -x ");
         line.push_str(name);
     }
-    let outcome = run(mpi, provider, ranks, &line)?;
+    Ok(line)
+}
+
+#[track_caller]
+fn expect_all_passed(outcome: &Outcome, mpi: Mpi, ranks: u32) {
     outcome.expect_success();
     // All ranks write there, and may write into each other's lines: "OKOK (skipped=104)".
     let results = outcome
@@ -86,7 +109,6 @@ fn mpi4py(mpi: Mpi, provider: &str, ranks: u32) -> Result<(), Missing> {
     let ran = outcome.stderr.lines().find_map(number_of_tests);
     let enough = if mpi == Mpi::Open { 1000 } else { 1500 };
     assert!(ran.is_some_and(|ran| ran > enough), "{ran:?} tests");
-    Ok(())
 }
 
 /// Reads the line `Ran N tests in S s`.
@@ -132,6 +154,16 @@ suites! {
 
 mod large {
     use super::*;
+
+    #[test]
+    fn mpi4py_on_mpich_over_efa() {
+        require!(mpi4py_over_efa(2, 1));
+    }
+
+    #[test]
+    fn mpi4py_on_mpich_over_efa_4() {
+        require!(mpi4py_over_efa(4, 2));
+    }
 
     suites! {
         mpi4py_on_mpich_over_shm_4: Mpi::Mpich, "shm", 4;

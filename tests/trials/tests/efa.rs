@@ -1,18 +1,16 @@
 //! Endpoints of EFA on softnic's device, below Debian's libibverbs and libefa: ours with ours and with those of a C library.
 //!
-//! `OXI_SOFTNIC` names the program softnic, with its library beside it, and `OXI_RDMA_CORE` a folder with another libibverbs and libefa than the
-//! system's, for both ends.
+//! `OXI_RDMA_CORE` names a folder with another libibverbs and libefa than the system's, for both ends.
 
 #[macro_use]
 extern crate oxifabric_trials;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use oxifabric_trials::source::compile_client;
 use oxifabric_trials::{
-    Library, Missing, Outcome, Program, Scratch, installed, library, port, require,
+    Library, Missing, Outcome, Program, Scratch, installed, port, require, softnic,
 };
 
 fn main() -> std::process::ExitCode {
@@ -25,27 +23,6 @@ const UNRULY: &str =
 
 /// The same for datagrams, which vanish where no receive is ready.
 const UNORDERED: &str = "hosts = 2\nreorder = 0.7\nreorder_window = 32\n";
-
-/// Returns the program that makes devices, and checks that there are libraries to use them.
-fn softnic() -> Result<PathBuf, Missing> {
-    if !Path::new("/etc/libibverbs.d/efa.driver").exists() {
-        return Err(Missing("ibverbs-providers is not installed".into()));
-    }
-    let program = std::env::var_os("OXI_SOFTNIC").map(PathBuf::from);
-    let program = program.unwrap_or_else(|| library::prepared().join("debug/softnic"));
-    match program.exists() {
-        true => Ok(program),
-        false => Err(Missing(format!("no softnic in {}", program.display()))),
-    }
-}
-
-/// Starts a program on a network with this plan and seed.
-fn on_network(plan: &str, seed: u32, scratch: &Scratch) -> Result<Program, Missing> {
-    let file = scratch.join("plan.toml");
-    fs::write(&file, plan).expect("a new folder takes a file");
-    let run = Program::new(softnic()?).args(["run", "--seed", &seed.to_string(), "--plan"]);
-    Ok(run.args([file]).args(["--"]))
-}
 
 /// Returns the folder with the providers of a library: that of the wheel, which is alone in a folder here, finds them by this only, and ours shall
 /// find none.
@@ -105,7 +82,7 @@ fn run(
     let program = compile_client(program)?;
     let arguments = arguments(scratch.path());
     let command = format!("exec {} {arguments}", program.file().display());
-    let run = on_network(plan, seed, &scratch)?;
+    let run = softnic::network(plan, seed, &scratch)?;
     let run = both(run, ends, &command).limit(Duration::from_secs(180));
     Ok(run.run())
 }
@@ -296,7 +273,7 @@ fn fi_pingpong_over_an_engine() {
         "case $NAME in a) exec {program} {options} -B {port};; \
          b) for try in $(seq 300); do {program} {options} -P {port} 127.0.0.1 && exit; done; exit 1;; esac"
     );
-    let run = require!(on_network(UNRULY, 1, &scratch));
+    let run = require!(softnic::network(UNRULY, 1, &scratch));
     let outcome = both(run, [&ours, &ours], &command).run();
     outcome.expect_success();
     assert_eq!(outcome.stdout.matches("\n6m ").count(), 2, "{outcome}");
@@ -316,7 +293,7 @@ fn fi_pingpong_over_datagrams() {
             "case $NAME in a) exec {program} -p efa -e dgram -c -I 50 -B {port};; \
              b) for try in $(seq 300); do {program} -p efa -e dgram -c -I 50 -P {port} 127.0.0.1 && exit; done; exit 1;; esac"
         );
-        let run = require!(on_network("hosts = 2\n", 1, &scratch));
+        let run = require!(softnic::network("hosts = 2\n", 1, &scratch));
         let outcome = both(run, ends, &command).run();
         outcome.expect_success();
         assert_eq!(outcome.stdout.matches("\n4k ").count(), 2, "{outcome}");
@@ -331,7 +308,7 @@ fn fi_info_shows_what_the_c_library_shows() {
     let c = require!(Library::mpich_wheel());
     let shown = |library: &Library| -> Result<Vec<String>, Missing> {
         let scratch = Scratch::new();
-        let run = on_network("nics = 2\n", 1, &scratch)?.args([&fi_info]);
+        let run = softnic::network("nics = 2\n", 1, &scratch)?.args([&fi_info]);
         let run = run.line("-p efa -v").library(library);
         let outcome = run.env("FI_PROVIDER_PATH", providers(library)).run();
         outcome.expect_success();

@@ -1,0 +1,109 @@
+//! Peers of an endpoint of efa that are killed, leave without a word, and begin anew with the same number of a queue pair.
+//!
+//! `OXI_SEEDS` says how many seeds are tried, of which the first is `OXI_SEED`.
+
+#[macro_use]
+extern crate oxifabric_trials;
+
+use std::time::Duration;
+
+use oxifabric_trials::source::compile_client;
+use oxifabric_trials::{Library, Missing, Namespace, Outcome, Scratch, require, softnic};
+
+fn main() -> std::process::ExitCode {
+    oxifabric_trials::harness::main()
+}
+
+/// Seeds that are tried with every change.
+const SEEDS: u32 = 24;
+
+/// Lives of each seed, at least: two that the network kills, one that leaves, and one after these.
+const LIVES: u32 = 3;
+
+/// Every operation with a peer ends once, nothing that was for one life reaches another one, no byte is wrong, and nothing is left: on the device, among
+/// the descriptors, in /dev/shm. The program looks at all but the last of these.
+#[test]
+fn each_life_of_a_peer_is_one_of_its_own() {
+    let ours = require!(Library::under_test());
+    let namespace = Namespace::new().ok();
+    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
+    let first: u32 = number("OXI_SEED").unwrap_or(0);
+    let (mut gone, mut reused) = (0, 0);
+    let seeds = number("OXI_SEEDS").unwrap_or(SEEDS);
+    for seed in first..first + seeds {
+        let outcome = require!(run(&ours, seed, namespace.as_ref()));
+        outcome.expect_success();
+        let (lives, counts) = counts(&outcome);
+        assert!(lives >= LIVES, "seed {seed}: {outcome}");
+        gone += counts[0];
+        reused += counts[1];
+    }
+    if let Some(namespace) = namespace {
+        assert!(namespace.shared_memory().is_empty(), "/dev/shm");
+    }
+    assert!(gone > 2 * seeds, "only {gone} lives ended early");
+    assert!(
+        reused > 2 * seeds,
+        "only {reused} queue pairs had the number of another"
+    );
+}
+
+/// Returns what the steady one counted at its end: lives, and those that were gone and that had a number again.
+fn counts(outcome: &Outcome) -> (u32, [u32; 2]) {
+    let line = outcome
+        .stdout
+        .lines()
+        .find_map(|line| line.strip_prefix("lives "));
+    let mut words = line.unwrap_or_else(|| panic!("{outcome}")).split(' ');
+    let mut number = || words.by_ref().find_map(|word| word.parse().ok());
+    let numbers = [number(), number(), number()].map(|number| number.expect("a count"));
+    (numbers[0], [numbers[1], numbers[2]])
+}
+
+/// Runs the steady one and its peers: two that the network kills after some of their packets, one that leaves after some rounds, one that is killed
+/// after some time, and then one that comes to the end of its rounds.
+fn run(library: &Library, seed: u32, namespace: Option<&Namespace>) -> Result<Outcome, Missing> {
+    let scratch = Scratch::new();
+    let program = compile_client("reborn")?;
+    // The program finds out by dlsym(3) what softnic has, so it needs no other library.
+    let (drawn, other) = (seed.wrapping_mul(7919), seed.wrapping_mul(104_729));
+    let plan = format!(
+        "hosts = 2\nreorder = 0.7\nreorder_window = 32\nrnr = 0.05\ndelay_us = [0, 300]\nqpn_reuse = true\n\
+         [[kill]]\nprocess = 1\nafter = {}\n[[kill]]\nprocess = 2\nafter = {}\n",
+        1 + drawn % 1500,
+        1 + other % 900
+    );
+    let (rounds, time) = (seed % 9, f64::from(1 + drawn % 400) / 1000.0);
+    let command = format!(
+        "{} {} {seed}",
+        program.file().display(),
+        scratch.path().display()
+    );
+    // The steady one is the first process on the network; what kills a later one need not be the plan.
+    let script = format!(
+        "set -u; SOFTNIC_HOST=0 {command} steady & steady=$!; export SOFTNIC_HOST=1; life=0
+         until [ -e {folder}/steady ]; do kill -0 $steady || exit 6; sleep 0.01; done
+         while [ $life -lt 20 ]; do
+             case $life in
+                 0|1) {command} $life 100;;
+                 2) {command} $life {rounds} leaves;;
+                 3) timeout -s KILL {time} {command} $life 100;;
+                 *) {command} $life 8;;
+             esac
+             end=$?
+             [ $end -eq 0 ] || [ $end -eq 137 ] || {{ kill -9 $steady; exit $end; }}
+             [ $end -eq 0 ] && [ $life -ne 2 ] && break
+             life=$((life + 1))
+         done
+         wait $steady",
+        folder = scratch.path().display(),
+    );
+    let run = softnic::network(&plan, seed, &scratch)?;
+    let run = run.args(["sh", "-c", &script]).library(library);
+    let run = run.limit(Duration::from_secs(180));
+    let run = match namespace {
+        Some(namespace) => namespace.around(run),
+        None => run,
+    };
+    Ok(run.run())
+}
