@@ -36,12 +36,11 @@ fn range(text: &str) -> Option<RangeInclusive<usize>> {
 /// Describes the machine in version 2 of hwloc's XML.
 fn describe(processors: &[usize], places: impl Iterator<Item = String>) -> String {
     let all = set(processors);
+    let all_sets = sets(&all);
     let mut text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\">\n\
-         <object type=\"Machine\" os_index=\"0\" {} allowed_cpuset=\"{all}\" allowed_nodeset=\"0x00000001\" gp_index=\"1\">\n\
-         <object type=\"NUMANode\" os_index=\"0\" {} gp_index=\"2\"/>\n",
-        sets(&all),
-        sets(&all)
+         <object type=\"Machine\" os_index=\"0\" {all_sets} allowed_cpuset=\"{all}\" allowed_nodeset=\"0x00000001\" gp_index=\"1\">\n\
+         <object type=\"NUMANode\" os_index=\"0\" {all_sets} gp_index=\"2\"/>\n"
     );
     let mut number = 3..;
     let mut next = || number.next().unwrap_or(usize::MAX);

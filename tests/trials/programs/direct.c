@@ -10,7 +10,7 @@
  *
  * It prints how many messages and bytes it received, "received N messages, M bytes".
  */
-#include "node.h"
+#include "efa.h"
 
 #include <rdma/fi_rma.h>
 
@@ -36,13 +36,6 @@ struct party {
 	uint64_t messages, bytes, random;
 	int sleeps, mortal, id;
 };
-
-static uint64_t mixed(uint64_t x)
-{
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-	return x ^ x >> 31;
-}
 
 static uint8_t pattern(int sender, uint32_t round, uint32_t index, size_t at)
 {
@@ -239,17 +232,14 @@ static void play(struct party *me)
 
 static void offer(struct party *me, const char *kind)
 {
-	struct fi_info *hints = fi_allocinfo();
 	int is_datagram = !strcmp(kind, "dgram");
+	struct fi_info *hints = efa_hints(is_datagram ? "efa" : "efa-direct", FI_MSG | FI_SOURCE);
 
-	hints->ep_attr->type = is_datagram ? FI_EP_DGRAM : FI_EP_RDM;
-	hints->caps = FI_MSG | FI_SOURCE;
-	hints->mode = FI_CONTEXT | FI_CONTEXT2 | (is_datagram ? FI_MSG_PREFIX : 0);
-	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-	hints->fabric_attr->prov_name = strdup("efa");
-	hints->fabric_attr->name = strdup(is_datagram ? "efa" : "efa-direct");
-	expect("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &me->node.info));
-	fi_freeinfo(hints);
+	if (is_datagram) {
+		hints->ep_attr->type = FI_EP_DGRAM;
+		hints->mode |= FI_MSG_PREFIX;
+	}
+	efa_select(&me->node, hints);
 	/* Neither queue has to be as long as the device can make it. */
 	me->node.info->tx_attr->size = 2 * SENDS;
 	me->node.info->rx_attr->size = POSTED;
@@ -258,22 +248,13 @@ static void offer(struct party *me, const char *kind)
 static void open_all(struct party *me, const char *kind)
 {
 	struct node *node = &me->node;
-	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_DATA, .wait_obj = me->sleeps ? FI_WAIT_FD : FI_WAIT_NONE };
-	struct fi_av_attr av_attr = { .type = FI_AV_UNSPEC };
 	size_t slots = POSTED + SENDS;
 
 	offer(me, kind);
 	me->prefix = node->info->ep_attr->msg_prefix_size;
 	me->longest = node->info->ep_attr->max_msg_size;
 	me->room = me->prefix + me->longest;
-	expect("fi_fabric", fi_fabric(node->info->fabric_attr, &node->fabric, NULL));
-	expect("fi_domain", fi_domain(node->fabric, node->info, &node->domain, NULL));
-	expect("fi_av_open", fi_av_open(node->domain, &av_attr, &node->av, NULL));
-	expect("fi_cq_open", fi_cq_open(node->domain, &cq_attr, &node->cq, NULL));
-	expect("fi_endpoint", fi_endpoint(node->domain, node->info, &node->ep, NULL));
-	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->av->fid, 0));
-	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->cq->fid, FI_TRANSMIT | FI_RECV));
-	expect("fi_enable", fi_enable(node->ep));
+	node_make_as(node, FI_CQ_FORMAT_DATA, me->sleeps ? FI_WAIT_FD : FI_WAIT_NONE);
 	me->memory = calloc(slots, me->room);
 	expect("fi_mr_reg", fi_mr_reg(node->domain, me->memory, slots * me->room, FI_SEND | FI_RECV, 0, 0, 0, &node->mr,
 				      NULL));

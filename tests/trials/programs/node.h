@@ -86,10 +86,10 @@ static inline void node_select(struct node *node, const char *provider, uint64_t
 	fi_freeinfo(hints);
 }
 
-/* Opens what belongs to the endpoint that was selected. */
-static inline void node_make(struct node *node, enum fi_wait_obj wait)
+/* Opens what belongs to the endpoint that was selected, with a completion queue of this format. */
+static inline void node_make_as(struct node *node, enum fi_cq_format format, enum fi_wait_obj wait)
 {
-	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = wait };
+	struct fi_cq_attr cq_attr = { .format = format, .wait_obj = wait };
 	struct fi_av_attr av_attr = { .type = FI_AV_UNSPEC };
 
 	expect("fi_fabric", fi_fabric(node->info->fabric_attr, &node->fabric, NULL));
@@ -100,6 +100,11 @@ static inline void node_make(struct node *node, enum fi_wait_obj wait)
 	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->av->fid, 0));
 	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->cq->fid, FI_TRANSMIT | FI_RECV));
 	expect("fi_enable", fi_enable(node->ep));
+}
+
+static inline void node_make(struct node *node, enum fi_wait_obj wait)
+{
+	node_make_as(node, FI_CQ_FORMAT_TAGGED, wait);
 }
 
 static inline void node_open_as(struct node *node, const char *provider, uint64_t caps, enum fi_wait_obj wait)

@@ -10,7 +10,7 @@
  *
  * It prints how much it received, "received N messages, M bytes".
  */
-#include "node.h"
+#include "efa.h"
 
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
@@ -40,13 +40,6 @@ struct party {
 };
 
 struct place { uint64_t addr, key; };
-
-static uint64_t mixed(uint64_t x)
-{
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-	return x ^ x >> 31;
-}
 
 static uint64_t seed;
 
@@ -265,36 +258,20 @@ static void play(struct party *me)
 
 static void offer(struct party *me)
 {
-	struct fi_info *hints = fi_allocinfo();
+	struct fi_info *hints = efa_hints("efa", FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | (me->reaches ? FI_RMA | FI_ATOMIC : 0));
 
-	hints->ep_attr->type = FI_EP_RDM;
-	hints->caps = FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | (me->reaches ? FI_RMA | FI_ATOMIC : 0);
-	hints->mode = FI_CONTEXT | FI_CONTEXT2;
-	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 	hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
-	hints->fabric_attr->prov_name = strdup("efa");
-	hints->fabric_attr->name = strdup("efa");
-	expect("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &me->node.info));
-	fi_freeinfo(hints);
+	efa_select(&me->node, hints);
 }
 
 static void open_all(struct party *me)
 {
 	struct node *node = &me->node;
-	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = me->sleeps ? FI_WAIT_FD : FI_WAIT_NONE };
-	struct fi_av_attr av_attr = { .type = FI_AV_UNSPEC };
 	size_t buffers = 2 * POSTED + BATCH, len = buffers * LONGEST + 2 * WINDOW + 4096;
 	uint64_t access = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
 	offer(me);
-	expect("fi_fabric", fi_fabric(node->info->fabric_attr, &node->fabric, NULL));
-	expect("fi_domain", fi_domain(node->fabric, node->info, &node->domain, NULL));
-	expect("fi_av_open", fi_av_open(node->domain, &av_attr, &node->av, NULL));
-	expect("fi_cq_open", fi_cq_open(node->domain, &cq_attr, &node->cq, NULL));
-	expect("fi_endpoint", fi_endpoint(node->domain, node->info, &node->ep, NULL));
-	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->av->fid, 0));
-	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->cq->fid, FI_TRANSMIT | FI_RECV));
-	expect("fi_enable", fi_enable(node->ep));
+	node_make(node, me->sleeps ? FI_WAIT_FD : FI_WAIT_NONE);
 	me->memory = calloc(1, len);
 	expect("fi_mr_reg", fi_mr_reg(node->domain, me->memory, len, access, 0, 0, 0, &node->mr, NULL));
 	me->desc = fi_mr_desc(node->mr);

@@ -6,7 +6,7 @@
  *
  * It prints "reached N rounds". Where no offer has reads and writes, it ends with FI_ENODATA as every failed call does.
  */
-#include "node.h"
+#include "efa.h"
 
 #include <rdma/fi_rma.h>
 
@@ -28,13 +28,6 @@ struct party {
 	uint64_t told, seed;
 	int id;
 };
-
-static uint64_t mixed(uint64_t x)
-{
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-	return x ^ x >> 31;
-}
 
 /* Both sides know what a side does in a round. */
 static size_t length(const struct party *me, int side, uint64_t round, int is_read)
@@ -142,26 +135,9 @@ static void play(struct party *me, uint64_t round)
 static void open_all(struct party *me)
 {
 	struct node *node = &me->node;
-	struct fi_info *hints = fi_allocinfo();
-	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_DATA };
-	struct fi_av_attr av_attr = { .type = FI_AV_UNSPEC };
 
-	hints->ep_attr->type = FI_EP_RDM;
-	hints->caps = FI_MSG | FI_RMA;
-	hints->mode = FI_CONTEXT | FI_CONTEXT2;
-	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-	hints->fabric_attr->prov_name = strdup("efa");
-	hints->fabric_attr->name = strdup("efa-direct");
-	expect("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &node->info));
-	fi_freeinfo(hints);
-	expect("fi_fabric", fi_fabric(node->info->fabric_attr, &node->fabric, NULL));
-	expect("fi_domain", fi_domain(node->fabric, node->info, &node->domain, NULL));
-	expect("fi_av_open", fi_av_open(node->domain, &av_attr, &node->av, NULL));
-	expect("fi_cq_open", fi_cq_open(node->domain, &cq_attr, &node->cq, NULL));
-	expect("fi_endpoint", fi_endpoint(node->domain, node->info, &node->ep, NULL));
-	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->av->fid, 0));
-	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->cq->fid, FI_TRANSMIT | FI_RECV));
-	expect("fi_enable", fi_enable(node->ep));
+	efa_select(node, efa_hints("efa-direct", FI_MSG | FI_RMA));
+	node_make_as(node, FI_CQ_FORMAT_DATA, FI_WAIT_NONE);
 	me->memory = calloc(1, WHOLE);
 	expect("fi_mr_reg", fi_mr_reg(node->domain, me->memory, WHOLE,
 				      FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0,

@@ -13,7 +13,7 @@
  * After each life nothing is left of it on the device, and at the end nothing at all, descriptors included. It prints "lives N gone N reused N",
  * where reused counts lives with the queue pair's number of their predecessor.
  */
-#include "node.h"
+#include "efa.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -34,7 +34,6 @@ struct slot {
 
 struct party {
 	struct node node;
-	struct fid_mr *window_mr;
 	char *memory, *window;
 	struct slot sends[BATCH], receives[POSTED], access;
 	struct card other;
@@ -47,13 +46,6 @@ struct party {
 };
 
 static uint64_t seed;
-
-static uint64_t mixed(uint64_t x)
-{
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-	return x ^ x >> 31;
-}
 
 /* What both know of the message with this number, or of the access of a round. */
 static uint64_t fate(int from_steady, uint32_t life, uint64_t number)
@@ -130,17 +122,9 @@ static void expect_no_more(const struct party *me, const struct counts *before, 
 static void open_all(struct party *me)
 {
 	struct node *node = &me->node;
-	struct fi_info *hints = fi_allocinfo();
 	size_t len = (size_t)(BATCH + POSTED) * LONGEST + PLACE;
 
-	hints->ep_attr->type = FI_EP_RDM;
-	hints->caps = FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | FI_RMA | FI_ATOMIC;
-	hints->mode = FI_CONTEXT | FI_CONTEXT2;
-	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-	hints->fabric_attr->prov_name = strdup("efa");
-	hints->fabric_attr->name = strdup("efa");
-	expect("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &node->info));
-	fi_freeinfo(hints);
+	efa_select(node, efa_hints("efa", FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | FI_RMA | FI_ATOMIC));
 	node_make(node, FI_WAIT_NONE);
 	me->memory = calloc(1, len);
 	me->window = calloc(LIVES, PLACE);
@@ -154,17 +138,12 @@ static void open_all(struct party *me)
 	}
 	me->access.buffer = me->memory + (size_t)(BATCH + POSTED) * LONGEST;
 	expect("fi_mr_reg", fi_mr_reg(node->domain, me->window, (size_t)LIVES * PLACE, FI_REMOTE_READ | FI_REMOTE_WRITE,
-				      0, 0, 0, &me->window_mr, NULL));
+				      0, 0, 0, &node->mr, NULL));
 }
 
 static void close_all(struct party *me)
 {
-	expect("fi_close endpoint", fi_close(&me->node.ep->fid));
-	expect("fi_close window", fi_close(&me->window_mr->fid));
-	expect("fi_close cq", fi_close(&me->node.cq->fid));
-	expect("fi_close av", fi_close(&me->node.av->fid));
-	expect("fi_close domain", fi_close(&me->node.domain->fid));
-	expect("fi_close fabric", fi_close(&me->node.fabric->fid));
+	node_end(&me->node);
 	fi_freeinfo(me->node.info);
 	free(me->memory);
 	free(me->window);
@@ -177,7 +156,7 @@ static void name_of(char *file, const char *folder, int number)
 
 static void publish(struct party *me, const char *folder, int number)
 {
-	struct card card = { .window = (uintptr_t)me->window, .key = fi_mr_key(me->window_mr) };
+	struct card card = { .window = (uintptr_t)me->window, .key = fi_mr_key(me->node.mr) };
 	size_t len = sizeof card.address;
 	char file[PATH_MAX], part[PATH_MAX + 8];
 	FILE *out;

@@ -32,8 +32,8 @@ pub fn program() -> Result<PathBuf, Missing> {
 /// # Panics
 /// The folder cannot be written.
 pub fn network(plan: &str, seed: u32, scratch: &Scratch) -> Result<Program, Missing> {
-    let options = options(plan, seed, scratch);
-    Ok(Program::new(program()?).args(options))
+    let softnic = Program::new(program()?).args(["run"]);
+    Ok(softnic.args(options(plan, seed, scratch)))
 }
 
 /// Lets a program of MPI run on a network: hwloc is told of the NICs, whose places MPICH asks it for. Ranks are spread over the hosts.
@@ -50,15 +50,15 @@ pub fn under(
     scratch: &Scratch,
 ) -> Result<Program, Missing> {
     let softnic = program()?;
-    let mut options = options(plan, seed, scratch);
-    options.insert(1, "--topology".into());
+    let run = ["run", "--topology"].map(str::to_owned).into_iter();
+    let options = run.chain(options(plan, seed, scratch));
     Ok(launch.under(&softnic.display().to_string(), options))
 }
 
-fn options(plan: &str, seed: u32, scratch: &Scratch) -> Vec<String> {
+/// Writes the plan, and returns the options of `softnic run` for it, behind which the program follows.
+fn options(plan: &str, seed: u32, scratch: &Scratch) -> [String; 5] {
     let file = scratch.join("plan.toml");
     fs::write(&file, plan).expect("a new folder takes a file");
     let (seed, file) = (seed.to_string(), file.display().to_string());
-    let words = ["run", "--seed", &seed, "--plan", &file, "--"];
-    words.map(str::to_owned).to_vec()
+    ["--seed", &seed, "--plan", &file, "--"].map(str::to_owned)
 }

@@ -1,0 +1,32 @@
+/*
+ * What the programs on endpoints of EFA share: how one is asked for, and how what happens is drawn from numbers that both sides know.
+ */
+#include "node.h"
+
+static inline uint64_t mixed(uint64_t x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+/* Hints for reliable datagrams of this fabric, to be completed by the program. */
+static inline struct fi_info *efa_hints(const char *fabric, uint64_t caps)
+{
+	struct fi_info *hints = fi_allocinfo();
+
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->caps = caps;
+	hints->mode = FI_CONTEXT | FI_CONTEXT2;
+	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	hints->fabric_attr->prov_name = strdup("efa");
+	hints->fabric_attr->name = strdup(fabric);
+	return hints;
+}
+
+/* Takes the first endpoint that is offered for the hints, which are freed. */
+static inline void efa_select(struct node *node, struct fi_info *hints)
+{
+	expect("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &node->info));
+	fi_freeinfo(hints);
+}
