@@ -170,22 +170,22 @@ impl AddressHandles {
         }
         let ah = Arc::new(pd.destination(PORT, gid)?);
         let number = ah.efa_number()?;
-        self.sweep();
         let handle = Handle {
             ah: Arc::downgrade(&ah),
             number,
             needed: None,
         };
-        self.by_gid.insert(*gid, handle);
+        self.list(*gid, handle);
         Ok((ah, number))
     }
 
-    /// Drops ports without a handle when there are many: peers that no vector has come and go.
-    fn sweep(&mut self) {
+    /// Lists the handle of a port. Ports whose handle is gone are forgotten when there are many: peers that are in no vector come and go.
+    fn list(&mut self, gid: Gid, handle: Handle) {
         if self.by_gid.len() >= self.sweep_at.max(PORTS_MIN) {
             self.by_gid.retain(|_, handle| handle.ah.strong_count() > 0);
             self.sweep_at = 2 * self.by_gid.len();
         }
+        self.by_gid.insert(gid, handle);
     }
 
     /// Notes an address, which has this handle with this number.
@@ -268,4 +268,23 @@ fn access(wanted: Flags, hardware: &Hardware) -> Access {
         access = access | Access::LOCAL_WRITE | Access::REMOTE_WRITE;
     }
     access
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_peers_that_are_gone_are_forgotten() {
+        let mut handles = AddressHandles::default();
+        for port in 0..10_000_u128 {
+            let handle = Handle {
+                ah: Weak::new(),
+                number: 1,
+                needed: None,
+            };
+            handles.list(port.to_le_bytes(), handle);
+            assert!(handles.by_gid.len() <= PORTS_MIN, "{port}");
+        }
+    }
 }

@@ -64,7 +64,6 @@ fn counts(outcome: &Outcome) -> [u32; 3] {
 fn run(library: &Library, seed: u32, namespace: Option<&Namespace>) -> Result<Outcome, Missing> {
     let scratch = Scratch::new();
     let program = compile_client("reborn")?;
-    // The program finds out by dlsym(3) what softnic has, so it needs no other library.
     let (drawn, other) = (seed.wrapping_mul(7919), seed.wrapping_mul(104_729));
     let plan = format!(
         "hosts = 2\nreorder = 0.7\nreorder_window = 32\nrnr = 0.05\ndelay_us = [0, 300]\nqpn_reuse = true\n\
