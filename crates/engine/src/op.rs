@@ -96,7 +96,8 @@ pub struct Completion {
     pub data: u64,
     /// The message's tag.
     pub tag: u64,
-    /// The source of a message; of a send that failed, its destination; otherwise [`PeerId::ANY`].
+    /// The source of a message; of a send that failed, its destination; of a receive that failed, the only source that it took; otherwise
+    /// [`PeerId::ANY`].
     pub from: PeerId,
     /// The operation asked for a completion entry. Counters count it in any case.
     pub wanted: bool,

@@ -345,6 +345,10 @@ impl Receive {
         if self.shared.is_some() {
             op.flags |= Flags::MULTI_RECV;
         }
+        // What only one peer could satisfy fails because of that peer, which says why, unless it was cancelled.
+        if errno != Errno::CANCELED {
+            op.from = self.pattern.source();
+        }
         Failure {
             op,
             errno,

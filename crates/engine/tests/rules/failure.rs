@@ -53,7 +53,9 @@ fn receives_that_only_it_could_satisfy_fail() {
     b.recv(directed(OTHER, 2)).expect("room");
     b.recv(rx(&memory(&[0; 4]), 3)).expect("room");
     lose(&mut b);
-    assert_eq!((b.failed().op.context, b.event()), (1, None));
+    let failed = b.failed();
+    assert_eq!((failed.op.context, failed.op.from), (1, PEER));
+    assert_eq!(b.event(), None);
     assert_eq!(b.engine.pending_rx(), 2);
 }
 
