@@ -63,7 +63,7 @@ pub struct EfaRdm {
     /// Peers for which the engine was told to wait.
     blocked: Vec<PeerId>,
     /// Peers to give up at the end of the poll, and why.
-    doomed: Vec<(PeerId, Errno, String)>,
+    doomed: Vec<(PeerId, Errno)>,
     /// Bytes that are kept because the engine has no room for them.
     stalled_bytes: usize,
     now: Instant,

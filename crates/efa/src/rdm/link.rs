@@ -197,15 +197,15 @@ impl EfaRdm {
             return;
         }
         let error = status::error(completion.vendor_err, false);
-        if let Some(token) = sent.token {
-            sink.sent(token, Err(error.errno));
-        }
         let at = self.peers.directory().address(sent.peer);
         self.doom(
             sent.peer,
             error.errno,
             status::explain(error.code, at.as_ref()),
         );
+        if let Some(token) = sent.token {
+            sink.sent(token, Err(error.errno));
+        }
     }
 
     /// Sends packets again whose receivers were not ready.

@@ -16,12 +16,13 @@ use super::peers::Peer;
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 impl EfaRdm {
-    /// Has a peer given up at the end of this poll.
+    /// Has a peer given up at the end of this poll; the first cause counts. Operations with it that fail from now on have the reason.
     pub(super) fn doom(&mut self, peer: PeerId, why: Errno, reason: String) {
-        if let Some(row) = self.peers.get(peer)
-            && row.gone.is_none()
-        {
-            self.doomed.push((peer, why, reason));
+        let is_here = self.peers.get(peer).is_some_and(|row| row.gone.is_none());
+        if is_here && !self.doomed.iter().any(|(doomed, _)| *doomed == peer) {
+            log::info!("efa", EpCtrl, "connection lost: {reason}");
+            self.peers.directory().explain(peer, Some(reason));
+            self.doomed.push((peer, why));
         }
     }
 
@@ -29,14 +30,14 @@ impl EfaRdm {
     pub(super) fn end_doomed(&mut self, sink: &mut impl Sink) -> usize {
         let doomed = std::mem::take(&mut self.doomed);
         let count = doomed.len();
-        for (peer, why, reason) in doomed {
-            self.end(peer, why, reason, sink);
+        for (peer, why) in doomed {
+            self.end(peer, why, sink);
         }
         count
     }
 
     /// Gives a peer up for good: its address names this one endpoint, which has lost packets.
-    fn end(&mut self, peer: PeerId, why: Errno, reason: String, sink: &mut impl Sink) {
+    fn end(&mut self, peer: PeerId, why: Errno, sink: &mut impl Sink) {
         let Some(row) = self.peers.get_mut(peer) else {
             return;
         };
@@ -53,8 +54,6 @@ impl EfaRdm {
         self.operations.remove_all(peer);
         let operations = &self.operations;
         self.mine.retain(|_, id| operations.has(*id));
-        log::info!("efa", EpCtrl, "connection lost: {reason}");
-        self.peers.directory().explain(peer, Some(reason));
         for token in self.tx.forget(peer) {
             sink.sent(token, Err(why));
         }
