@@ -24,6 +24,31 @@ reads() { dd if=/dev/kofi0 of=/dev/null bs=4k count=1 iflag=direct; }
 # Whether the log has a line, since the last time it was asked for one.
 logged() { dmesg -c | grep -q "$1"; }
 
+# Milliseconds since the guest was started.
+now() { sed 's/^\([0-9]*\)\.\([0-9]*\) .*/\1\20/' /proc/uptime; }
+# A loop that writes a file and one that reads the disk, until they meet an error; `failed` waits for both and tells how long that took.
+load() {
+    (while dd if=/from/random of=/mnt/load bs=64k conv=fsync 2> /dev/null; do :; done) &
+    writes=$!
+    (while dd if=/dev/kofi0 of=/dev/null bs=64k count=64 iflag=direct 2> /dev/null; do :; done) &
+    reads=$!
+    sleep 1
+    since=$(now)
+}
+# A request fails a tenth of its time limit of 3 s and the end of the connection after it at the latest. The load may meet two such: one that is not
+# answered, and one for which there is no connection.
+failed() {
+    wait $writes $reads
+    took=$(($(now) - since))
+    echo "load: its errors came after $took ms"
+    [ $took -lt 8000 ]
+}
+# The disk is back: its file system is mended and has all that was written before.
+mends() {
+    umount /mnt
+    until_done reads && { e2fsck -fy /dev/kofi0 > /dev/null 2>&1; [ $? -le 1 ]; } && mount /dev/kofi0 /mnt && diff -r /from /mnt/to
+}
+
 # For providers over IP.
 ifconfig lo 127.0.0.1 up
 mount -t tmpfs -o size=80m tmp /tmp
@@ -56,8 +81,8 @@ say "what is discarded reads as zeros"
 
 mkfs.ext4 -q -F /dev/kofi0 && mount /dev/kofi0 /mnt
 say "it takes a file system"
-refused rmmod kofi_blk
-say "the module is not unloaded while its disk is mounted"
+refused rmmod kofi_blk && refused rmmod $PROVIDER && refused rmmod kofi
+say "neither its module nor those below are unloaded while it is mounted"
 tar -C /from -cf /mnt/from.tar . && mkdir /mnt/to && tar -C /mnt/to -xf /mnt/from.tar && rm /mnt/from.tar && forget &&
     diff -r /from /mnt/to
 say "an archive is unpacked, and the files are the same"
@@ -72,19 +97,33 @@ say "a target that comes back in time is not missed"
 
 # The target goes for longer, under load.
 dmesg -c > /dev/null
-(while dd if=/from/random of=/mnt/load bs=64k conv=fsync 2> /dev/null; do :; done) &
-load=$!
-(while dd if=/dev/kofi0 of=/dev/null bs=64k count=64 iflag=direct 2> /dev/null; do :; done) &
-raw=$!
-sleep 1
-parameter listening 0 && wait $load $raw && refused reads
-say "without a target requests fail"
+load
+parameter listening 0 && failed && refused reads
+say "without a target requests fail, within the time limit"
 umount /mnt; parameter listening 1 && until_done reads
 say "and with one again they do not"
 logged "kofi_blk: the connection is lost" && e2fsck -fy /dev/kofi0 > /dev/null 2>&1; [ $? -le 1 ]
 say "the file system can be repaired"
-mount /dev/kofi0 /mnt && diff -r /from /mnt/to && umount /mnt
+mount /dev/kofi0 /mnt && diff -r /from /mnt/to
 say "and mounted, with all that was written before"
+
+# The target is killed under load, and started again.
+load
+rmmod kofi_target && failed && refused reads
+say "when the target is killed, the load fails within the time limit"
+target file=/tmp/disk && mends
+say "when it is started again, the file system is mounted with all that was written before"
+
+# The host of the target is gone: nothing arrives, and nothing says so.
+if [ $PROVIDER != kofi_loop ]; then
+    load
+    ifconfig lo down && failed && refused reads
+    say "when the network is gone, the load fails within the time limit"
+    ifconfig lo 127.0.0.1 up && mends
+    say "when it is back, the file system is mounted with all that was written before"
+fi
+umount /mnt
+say "and unmounted"
 
 # The target does not answer any more.
 parameter mute 1 && refused reads && refused reads
@@ -137,6 +176,12 @@ if [ "$HEAVY" ]; then
     say "all is unloaded after that"
 fi
 
+# Sockets that closed while the network was gone are not left to wait for ever.
+sockets() { sed -n 's/^TCP: inuse \([0-9]*\) orphan \([0-9]*\) .*/\1+\2/p' /proc/net/sockstat; }
+for wait in $(seq 300); do [ "$(sockets)" = 0+0 ] && break; sleep 0.2; done
+grep TCP: /proc/net/sockstat
+[ "$(sockets)" = 0+0 ]
+say "no socket is left"
 available() { forget; sed -n 's/^MemAvailable: *\([0-9]*\) kB/\1/p' /proc/meminfo; }
 for round in 1 2 3 4 5 6 7 8 9 10; do
     target memory=8 && disk && dd if=/from/random of=/dev/kofi0 bs=64k conv=fsync 2> /dev/null &&

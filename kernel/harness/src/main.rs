@@ -48,12 +48,9 @@ enum Task {
         /// Have fio in the guest, and without a command also try the disk for minutes
         #[arg(long)]
         disk: bool,
-        /// Provider over which the disk is tried
-        #[arg(long, default_value = "kofi_loop")]
-        provider: String,
-        /// Node of the disk's target
-        #[arg(long, default_value = "target")]
-        node: String,
+        /// Try the disk over this provider only
+        #[arg(long, value_parser = promises::providers())]
+        provider: Option<String>,
         /// What the guest's shell runs
         #[arg(trailing_var_arg = true)]
         command: Vec<String>,
@@ -86,13 +83,11 @@ fn run(task: &Task) -> Result<ExitCode, Box<dyn Error>> {
         Task::Guest {
             disk,
             provider,
-            node,
             command,
         } if command.is_empty() => {
             code::check(&modules)?;
             let of_disk = DiskTest {
-                provider,
-                node,
+                provider: provider.as_deref(),
                 is_heavy: *disk,
             };
             promises::run(&place, &modules, &of_disk)
