@@ -69,12 +69,29 @@ static struct ktcp *ktcp_new(struct socket *sock, const void *owner, const struc
 	return of;
 }
 
+/*
+ * Has a socket hold its network namespace, as those of programs do and those that a kernel makes do not. The kernel stops the timers of a socket that
+ * does not when it is closed: what was lost on the way, data or the end, would never be sent again, and the socket would wait for its
+ * acknowledgement for ever. Sockets that it accepts inherit this.
+ */
+static void ktcp_hold_net(struct sock *sk)
+{
+	struct net *net = sock_net(sk);
+
+	sk->sk_net_refcnt = 1;
+	get_net_track(net, &sk->ns_tracker, GFP_KERNEL);
+	sock_inuse_add(net, 1);
+}
+
 struct ktcp *ktcp_open(const void *owner, int *status)
 {
 	struct socket *sock;
 
 	*status = sock_create_kern(&init_net, AF_INET, SOCK_STREAM, IPPROTO_TCP, &sock);
-	return *status ? NULL : ktcp_new(sock, owner, NULL);
+	if (*status)
+		return NULL;
+	ktcp_hold_net(sock->sk);
+	return ktcp_new(sock, owner, NULL);
 }
 
 void ktcp_close(struct ktcp *of)
