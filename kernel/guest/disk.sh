@@ -110,7 +110,7 @@ say "and mounted, with all that was written before"
 # The target is killed under load, and started again.
 load
 rmmod kofi_target && failed && refused reads
-say "when the target is killed, the load fails within the time limit"
+say "the load of a target that is killed fails within the time limit"
 target file=/tmp/disk && mends
 say "when it is started again, the file system is mounted with all that was written before"
 
@@ -118,7 +118,7 @@ say "when it is started again, the file system is mounted with all that was writ
 if [ $PROVIDER != kofi_loop ]; then
     load
     ifconfig lo down && failed && refused reads
-    say "when the network is gone, the load fails within the time limit"
+    say "the load of a target whose network is gone fails within the time limit"
     ifconfig lo 127.0.0.1 up && mends
     say "when it is back, the file system is mounted with all that was written before"
 fi

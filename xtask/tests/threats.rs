@@ -49,10 +49,11 @@ fn rows(text: &str) -> Vec<Result<Row, String>> {
     .collect()
 }
 
-/// All text of the Rust files of a room.
+/// All text of the Rust files of a room; of a guest, that of its scripts.
 fn sources(room: &str) -> String {
     if room == GUEST {
-        return read(&repository().join("kernel/harness/src/promises.rs"));
+        let scripts = ["kernel/harness/src/promises.rs", "kernel/guest/disk.sh"];
+        return scripts.map(|file| read(&repository().join(file))).concat();
     }
     let folder = match room {
         "hostile" => "trials/tests/hostile",
