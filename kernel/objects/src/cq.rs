@@ -209,29 +209,20 @@ impl Cq {
     ///
     /// # Errors
     /// `AGAIN` when there is none; `AVAIL` when the next one is an error; `OVERRUN` when some were lost.
-    fn read(&self, count: usize, mut take: impl FnMut(usize, &Entry)) -> Result<usize, Errno> {
-        let mut state = self.state.lock();
-        let was_full = state.ring.is_full();
-        let mut taken = 0;
-        while taken < count {
-            match state.ring.next() {
-                Ok(entry) => take(taken, &entry),
-                Err(errno) if taken == 0 => return Err(errno),
-                Err(_) => break,
-            }
-            taken += 1;
-        }
-        if was_full {
-            state.let_in();
-        }
-        Ok(taken)
+    fn read(&self, count: usize, take: &mut impl FnMut(usize, &Entry)) -> Result<usize, Errno> {
+        self.state.lock().read(count, take)
     }
 
-    /// Waits until there is something to read, or a thread is signalled. Meanwhile the thread does the work of the endpoints whose completions
-    /// come here: it is woken for that, instead of a worker that would wake it when it has done it.
-    fn wait(&self, timeout: Timeout) -> Result<(), Errno> {
-        if self.has_news()? {
-            return Ok(());
+    /// As [`Cq::read`], but waits until there is something to read, or a thread is signalled. Meanwhile the thread does the work of the endpoints
+    /// whose completions come here: it is woken for that, instead of a worker that would wake it when it has done it.
+    fn read_when_there(
+        &self,
+        count: usize,
+        timeout: Timeout,
+        take: &mut impl FnMut(usize, &Entry),
+    ) -> Result<usize, Errno> {
+        if let Some(read) = self.read_news(count, take) {
+            return read;
         }
         let mut works = Few::default();
         {
@@ -242,15 +233,23 @@ impl Cq {
                 .zip(open)
                 .for_each(|(place, work)| *place = Some(work));
         }
-        Work::attend(works, &self.added, |works| self.sleep(works, timeout))
+        Work::attend(works, &self.added, |works| {
+            self.sleep(works, count, timeout, take)
+        })
     }
 
-    fn sleep(&self, works: &Attended, mut timeout: Timeout) -> Result<(), Errno> {
+    fn sleep(
+        &self,
+        works: &Attended,
+        count: usize,
+        mut timeout: Timeout,
+        take: &mut impl FnMut(usize, &Entry),
+    ) -> Result<usize, Errno> {
         loop {
             let number = self.added.number();
             works.serve();
-            if self.has_news()? {
-                return Ok(());
+            if let Some(read) = self.read_news(count, take) {
+                return read;
             }
             let ended;
             (ended, timeout) = self.added.wait(number, timeout);
@@ -262,15 +261,19 @@ impl Cq {
         }
     }
 
-    /// Returns whether there is something to read.
-    ///
-    /// # Errors
-    /// `AGAIN`: a thread that waits is to return.
-    fn has_news(&self) -> Result<bool, Errno> {
+    /// As [`Cq::read`]; `None` when there is nothing to read, and `AGAIN` when a thread that waits is to return.
+    fn read_news(
+        &self,
+        count: usize,
+        take: &mut impl FnMut(usize, &Entry),
+    ) -> Option<Result<usize, Errno>> {
         let mut state = self.state.lock();
-        match core::mem::take(&mut state.is_signalled) {
-            true => Err(Errno::AGAIN),
-            false => Ok(!state.ring.is_empty()),
+        if core::mem::take(&mut state.is_signalled) {
+            return Some(Err(Errno::AGAIN));
+        }
+        match state.read(count, take) {
+            Err(Errno::AGAIN) => None,
+            read => Some(read),
         }
     }
 
@@ -311,6 +314,23 @@ impl Cq {
 }
 
 impl State {
+    fn read(&mut self, count: usize, take: &mut impl FnMut(usize, &Entry)) -> Result<usize, Errno> {
+        let was_full = self.ring.is_full();
+        let mut taken = 0;
+        while taken < count {
+            match self.ring.next() {
+                Ok(entry) => take(taken, &entry),
+                Err(errno) if taken == 0 => return Err(errno),
+                Err(_) => break,
+            }
+            taken += 1;
+        }
+        if was_full {
+            self.let_in();
+        }
+        Ok(taken)
+    }
+
     /// Has the endpoints polled again.
     fn let_in(&self) {
         let works = self.feeders.iter().filter_map(Weak::upgrade);

@@ -31,6 +31,7 @@ use crate::pep;
 use crate::provider::{Arrival, Provider};
 
 pub(crate) use atomic::query as query_atomic;
+use flags::Defaults;
 use state::{Phase, State};
 
 /// An open endpoint.
@@ -40,6 +41,7 @@ pub(crate) struct Ep<P: Provider> {
     uses: Uses,
     domain: Ref<Domain>,
     info: Info,
+    defaults: Defaults,
     state: Mutex<State<P>>,
     work: Option<Arc<Work>>,
 }
@@ -146,6 +148,7 @@ impl<P: Provider> Ep<P> {
             fid: Fid::new(handle),
             uses: Uses::default(),
             domain,
+            defaults: Defaults::new(info.tx.op_flags, info.rx.op_flags),
             info,
             state,
             work: Work::new(weak.clone()),
@@ -229,7 +232,11 @@ impl<P: Provider> Ep<P> {
         }
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(fid.cast()) };
-        let enabled = ep.state.lock().enable(&ep.info);
+        let enabled = {
+            let mut state = ep.state.lock();
+            ep.defaults.select(state.report.selective());
+            state.enable(&ep.info)
+        };
         ep.poll_soon();
         status(enabled)
     }

@@ -6,6 +6,7 @@ use oxifabric_tcp_stream::limits::UNKNOWN;
 use oxifabric_types::{EpType, Errno, Instant, PeerId};
 
 use crate::conn::State;
+use crate::connection::Stage;
 use crate::device::TcpDevice;
 use crate::socket::now;
 
@@ -46,7 +47,11 @@ impl Link for TcpDevice {
     }
 
     fn poll(&mut self, _: Instant, sink: &mut impl Sink) -> usize {
-        self.now = now();
+        // A connection in use has no time limits, and its endpoint no other one.
+        let is_timed = !matches!(*self.stage, Stage::Connected);
+        if is_timed {
+            self.now = now();
+        }
         self.polls += 1;
         self.is_polling = true;
         let (mut events, mut at) = (0, 0);
@@ -59,7 +64,9 @@ impl Link for TcpDevice {
         self.is_polling = false;
         self.flush();
         self.peers.bury(self.polls);
-        self.set_timer();
+        if is_timed {
+            self.set_timer();
+        }
         self.note_end();
         events
     }

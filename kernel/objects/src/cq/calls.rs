@@ -45,10 +45,23 @@ unsafe extern "C" fn readfrom(
 ) -> isize {
     // SAFETY: the table is only in handles of queues.
     let cq = unsafe { object::<Cq>(cq) };
+    // SAFETY: the caller's arguments.
+    count(cq.read(room, &mut unsafe { writer(cq, buf, src_addr) }))
+}
+
+/// Returns what writes entries to where the consumer wants them.
+///
+/// # Safety
+/// `buf`, and `src_addr` if it is not null, have room for as many as are read.
+unsafe fn writer(
+    cq: &Cq,
+    buf: *mut c_void,
+    src_addr: *mut fi_addr_t,
+) -> impl FnMut(usize, &Entry) + use<> {
     let size = entry_size(cq);
-    let taken = cq.read(room, |at, entry| {
+    move |at, entry| {
         let wide = widest(entry);
-        // SAFETY: the consumer passes room for that many entries of the queue's format, which is how the widest one begins.
+        // SAFETY: the caller's contract; entries of a queue's format are how the widest one begins.
         unsafe {
             let to = buf.cast::<u8>().add(at * size);
             to.copy_from_nonoverlapping((&raw const wide).cast(), size);
@@ -56,8 +69,7 @@ unsafe extern "C" fn readfrom(
                 src_addr.add(at).write(entry.source);
             }
         }
-    });
-    count(taken)
+    }
 }
 
 unsafe extern "C" fn sread(
@@ -84,11 +96,9 @@ unsafe extern "C" fn sreadfrom(
     if !queue.may_wait {
         return failed(Errno::INVAL);
     }
-    match queue.wait(Timeout::from_ms(timeout)) {
-        // SAFETY: the caller's arguments.
-        Ok(()) => unsafe { readfrom(cq, buf, room, src_addr) },
-        Err(errno) => failed(errno),
-    }
+    // SAFETY: the caller's arguments.
+    let mut take = unsafe { writer(queue, buf, src_addr) };
+    count(queue.read_when_there(room, Timeout::from_ms(timeout), &mut take))
 }
 
 unsafe extern "C" fn readerr(cq: *mut fid_cq, buf: *mut fi_cq_err_entry, _flags: u64) -> isize {

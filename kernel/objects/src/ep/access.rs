@@ -83,7 +83,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let call = Call::new(peer, A::flags(ep.defaults().tx.plain()), context);
+        let call = Call::new(peer, A::flags(ep.defaults.tx.plain()), context);
         // SAFETY: the consumer leaves the buffer to the operation.
         ep.access_at(&call, unsafe { buffer(A::start(buf), len) }, addr, key)
     }
@@ -100,7 +100,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let call = Call::new(peer, A::flags(ep.defaults().tx.plain()), context);
+        let call = Call::new(peer, A::flags(ep.defaults.tx.plain()), context);
         // SAFETY: the consumer leaves the buffers to the operation.
         ep.access_at(&call, unsafe { lend(iov, count) }, addr, key)
     }
@@ -115,7 +115,7 @@ impl<P: Provider> Ep<P> {
         let Some(msg) = msg else {
             return failed(Errno::INVAL);
         };
-        let flags = A::flags(ep.defaults().tx.given(flags));
+        let flags = A::flags(ep.defaults.tx.given(flags));
         // SAFETY: the lists of the message are as long as they say, and its buffers are the operation's.
         unsafe { ep.access_message(msg, flags) }
     }
@@ -130,7 +130,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let flags = Write::flags(ep.defaults().tx.inject());
+        let flags = Write::flags(ep.defaults.tx.inject());
         let call = Call::new(dest_addr, flags, null_mut());
         // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
         ep.access_at(&call, unsafe { buffer(buf, len) }, addr, key)
@@ -149,7 +149,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let flags = Write::flags(ep.defaults().tx.plain()) | Flags::REMOTE_CQ_DATA;
+        let flags = Write::flags(ep.defaults.tx.plain()) | Flags::REMOTE_CQ_DATA;
         let mut call = Call::new(dest_addr, flags, context);
         call.data = data;
         // SAFETY: the consumer leaves the buffer to the operation.
@@ -167,7 +167,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let flags = Write::flags(ep.defaults().tx.inject()) | Flags::REMOTE_CQ_DATA;
+        let flags = Write::flags(ep.defaults.tx.inject()) | Flags::REMOTE_CQ_DATA;
         let mut call = Call::new(dest_addr, flags, null_mut());
         call.data = data;
         // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.

@@ -62,7 +62,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let flags = placed(ep.defaults().tx.plain()) | Flags::WRITE;
+        let flags = placed(ep.defaults.tx.plain()) | Flags::WRITE;
         let call = Call {
             datatype,
             op,
@@ -89,7 +89,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let flags = placed(ep.defaults().tx.inject()) | Flags::WRITE;
+        let flags = placed(ep.defaults.tx.inject()) | Flags::WRITE;
         let call = Call {
             datatype,
             op,
@@ -120,7 +120,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let flags = ep.defaults().tx.plain() | Flags::READ;
+        let flags = ep.defaults.tx.plain() | Flags::READ;
         let call = Call {
             datatype,
             op,
@@ -153,7 +153,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let flags = ep.defaults().tx.plain() | Flags::READ;
+        let flags = ep.defaults.tx.plain() | Flags::READ;
         let call = Call {
             datatype,
             op,

@@ -1,5 +1,7 @@
 //! Which flags an operation has: fi_endpoint(3) "OPERATION FLAGS" and FI_SELECTIVE_COMPLETION.
 
+use core::sync::atomic::{AtomicBool, Ordering};
+
 use oxifabric_types::Flags;
 
 /// What the engine wants to know of a send or an access.
@@ -21,38 +23,44 @@ const RX: Flags = Flags::COMPLETION
     .union(Flags::MORE);
 
 /// The flags of one direction.
-#[derive(Clone, Copy)]
 pub(super) struct Direction {
     mask: Flags,
     /// Of calls without flags.
     own: Flags,
-    /// Of all calls.
-    always: Flags,
+    /// Completions are written only for operations that ask for one.
+    is_selective: AtomicBool,
 }
 
 impl Direction {
     /// Returns the flags of a call without flags.
-    pub(super) const fn plain(&self) -> Flags {
-        self.own.union(self.always).intersection(self.mask)
+    pub(super) fn plain(&self) -> Flags {
+        self.own.union(self.always()).intersection(self.mask)
     }
 
     /// Returns the flags of a call that brings its own.
-    pub(super) const fn given(&self, flags: u64) -> Flags {
+    pub(super) fn given(&self, flags: u64) -> Flags {
         Flags::from_bits_retain(flags)
-            .union(self.always)
+            .union(self.always())
             .intersection(self.mask)
     }
 
     /// Returns the flags of a call that never has a completion.
-    pub(super) const fn inject(&self) -> Flags {
+    pub(super) fn inject(&self) -> Flags {
         self.plain()
             .difference(Flags::COMPLETION)
             .union(Flags::INJECT)
     }
+
+    /// Returns the flags of all calls.
+    fn always(&self) -> Flags {
+        match self.is_selective.load(Ordering::Relaxed) {
+            true => Flags::empty(),
+            false => Flags::COMPLETION,
+        }
+    }
 }
 
-/// The flags of both directions.
-#[derive(Clone, Copy)]
+/// The flags of both directions. They are read without the endpoint's lock, and change only when it is enabled.
 pub(super) struct Defaults {
     pub(super) tx: Direction,
     pub(super) rx: Direction,
@@ -60,29 +68,24 @@ pub(super) struct Defaults {
 
 impl Defaults {
     pub(super) const fn new(tx: Flags, rx: Flags) -> Self {
-        let always = Flags::COMPLETION;
         Self {
             tx: Direction {
                 mask: TX,
                 own: tx,
-                always,
+                is_selective: AtomicBool::new(false),
             },
             rx: Direction {
                 mask: RX,
                 own: rx,
-                always,
+                is_selective: AtomicBool::new(false),
             },
         }
     }
 
     /// Makes completions selective: written only for operations that ask for one.
-    pub(super) const fn select(&mut self, (tx, rx): (bool, bool)) {
-        if tx {
-            self.tx.always = Flags::empty();
-        }
-        if rx {
-            self.rx.always = Flags::empty();
-        }
+    pub(super) fn select(&self, (tx, rx): (bool, bool)) {
+        self.tx.is_selective.store(tx, Ordering::Relaxed);
+        self.rx.is_selective.store(rx, Ordering::Relaxed);
     }
 }
 

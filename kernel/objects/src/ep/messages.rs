@@ -35,7 +35,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let call = Call::new(src_addr, ep.defaults().rx.plain() | Flags::MSG, context);
+        let call = Call::new(src_addr, ep.defaults.rx.plain() | Flags::MSG, context);
         // SAFETY: the consumer leaves the buffer to the operation.
         ep.receive(&call, unsafe { buffer(buf, len) })
     }
@@ -50,7 +50,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let call = Call::new(src_addr, ep.defaults().rx.plain() | Flags::MSG, context);
+        let call = Call::new(src_addr, ep.defaults.rx.plain() | Flags::MSG, context);
         // SAFETY: the consumer leaves the buffers to the operation.
         ep.receive(&call, unsafe { lend(iov, count) })
     }
@@ -61,7 +61,7 @@ impl<P: Provider> Ep<P> {
         let Some(msg) = msg else {
             return failed(Errno::INVAL);
         };
-        let flags = ep.defaults().rx.given(flags) | Flags::MSG;
+        let flags = ep.defaults.rx.given(flags) | Flags::MSG;
         let call = Call::new(msg.addr, flags, msg.context);
         // SAFETY: the list is as long as the message says, and the buffers are the operation's.
         ep.receive(&call, unsafe { lend(msg.msg_iov, msg.iov_count) })
@@ -77,7 +77,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let call = Call::new(dest_addr, ep.defaults().tx.plain() | Flags::MSG, context);
+        let call = Call::new(dest_addr, ep.defaults.tx.plain() | Flags::MSG, context);
         // SAFETY: the consumer leaves the buffer to the operation.
         ep.send(&call, unsafe { buffer(buf, len) })
     }
@@ -92,7 +92,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let call = Call::new(dest_addr, ep.defaults().tx.plain() | Flags::MSG, context);
+        let call = Call::new(dest_addr, ep.defaults.tx.plain() | Flags::MSG, context);
         // SAFETY: the consumer leaves the buffers to the operation.
         ep.send(&call, unsafe { lend(iov, count) })
     }
@@ -103,7 +103,7 @@ impl<P: Provider> Ep<P> {
         let Some(msg) = msg else {
             return failed(Errno::INVAL);
         };
-        let flags = ep.defaults().tx.given(flags) | Flags::MSG;
+        let flags = ep.defaults.tx.given(flags) | Flags::MSG;
         let mut call = Call::new(msg.addr, flags, msg.context);
         call.data = msg.data;
         // SAFETY: the list is as long as the message says, and the buffers are the operation's.
@@ -120,7 +120,7 @@ impl<P: Provider> Ep<P> {
         let ep = unsafe { object::<Self>(ep) };
         let call = Call::new(
             dest_addr,
-            ep.defaults().tx.inject() | Flags::MSG,
+            ep.defaults.tx.inject() | Flags::MSG,
             core::ptr::null_mut(),
         );
         // SAFETY: the buffer is valid during the call, which is as long as an injected one is used.
@@ -138,7 +138,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let flags = ep.defaults().tx.plain() | Flags::MSG | Flags::REMOTE_CQ_DATA;
+        let flags = ep.defaults.tx.plain() | Flags::MSG | Flags::REMOTE_CQ_DATA;
         let mut call = Call::new(dest_addr, flags, context);
         call.data = data;
         // SAFETY: the consumer leaves the buffer to the operation.
@@ -154,7 +154,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let flags = ep.defaults().tx.inject() | Flags::MSG | Flags::REMOTE_CQ_DATA;
+        let flags = ep.defaults.tx.inject() | Flags::MSG | Flags::REMOTE_CQ_DATA;
         let mut call = Call::new(dest_addr, flags, core::ptr::null_mut());
         call.data = data;
         // SAFETY: the consumer leaves the buffer to the operation.
@@ -186,7 +186,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let mut call = Call::new(src_addr, ep.defaults().rx.plain() | Flags::TAGGED, context);
+        let mut call = Call::new(src_addr, ep.defaults.rx.plain() | Flags::TAGGED, context);
         (call.tag, call.ignore) = (tag, ignore);
         // SAFETY: the consumer leaves the buffer to the operation.
         ep.receive(&call, unsafe { buffer(buf, len) })
@@ -204,7 +204,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let mut call = Call::new(src_addr, ep.defaults().rx.plain() | Flags::TAGGED, context);
+        let mut call = Call::new(src_addr, ep.defaults.rx.plain() | Flags::TAGGED, context);
         (call.tag, call.ignore) = (tag, ignore);
         // SAFETY: the consumer leaves the buffers to the operation.
         ep.receive(&call, unsafe { lend(iov, count) })
@@ -216,7 +216,7 @@ impl<P: Provider> Ep<P> {
         let Some(msg) = msg else {
             return failed(Errno::INVAL);
         };
-        let flags = ep.defaults().rx.given(flags) | Flags::TAGGED;
+        let flags = ep.defaults.rx.given(flags) | Flags::TAGGED;
         let mut call = Call::new(msg.addr, flags, msg.context);
         (call.tag, call.ignore) = (msg.tag, msg.ignore);
         // SAFETY: the list is as long as the message says, and the buffers are the operation's.
@@ -234,7 +234,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let mut call = Call::new(dest_addr, ep.defaults().tx.plain() | Flags::TAGGED, context);
+        let mut call = Call::new(dest_addr, ep.defaults.tx.plain() | Flags::TAGGED, context);
         call.tag = tag;
         // SAFETY: the consumer leaves the buffer to the operation.
         ep.send(&call, unsafe { buffer(buf, len) })
@@ -251,7 +251,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let mut call = Call::new(dest_addr, ep.defaults().tx.plain() | Flags::TAGGED, context);
+        let mut call = Call::new(dest_addr, ep.defaults.tx.plain() | Flags::TAGGED, context);
         call.tag = tag;
         // SAFETY: the consumer leaves the buffers to the operation.
         ep.send(&call, unsafe { lend(iov, count) })
@@ -263,7 +263,7 @@ impl<P: Provider> Ep<P> {
         let Some(msg) = msg else {
             return failed(Errno::INVAL);
         };
-        let flags = ep.defaults().tx.given(flags) | Flags::TAGGED;
+        let flags = ep.defaults.tx.given(flags) | Flags::TAGGED;
         let mut call = Call::new(msg.addr, flags, msg.context);
         call.data = msg.data;
         (call.tag, call.ignore) = (msg.tag, msg.ignore);
@@ -282,7 +282,7 @@ impl<P: Provider> Ep<P> {
         let ep = unsafe { object::<Self>(ep) };
         let mut call = Call::new(
             dest_addr,
-            ep.defaults().tx.inject() | Flags::TAGGED,
+            ep.defaults.tx.inject() | Flags::TAGGED,
             core::ptr::null_mut(),
         );
         call.tag = tag;
@@ -302,7 +302,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let flags = ep.defaults().tx.plain() | Flags::TAGGED | Flags::REMOTE_CQ_DATA;
+        let flags = ep.defaults.tx.plain() | Flags::TAGGED | Flags::REMOTE_CQ_DATA;
         let mut call = Call::new(dest_addr, flags, context);
         (call.tag, call.data) = (tag, data);
         // SAFETY: the consumer leaves the buffer to the operation.
@@ -319,7 +319,7 @@ impl<P: Provider> Ep<P> {
     ) -> isize {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(ep) };
-        let flags = ep.defaults().tx.inject() | Flags::TAGGED | Flags::REMOTE_CQ_DATA;
+        let flags = ep.defaults.tx.inject() | Flags::TAGGED | Flags::REMOTE_CQ_DATA;
         let mut call = Call::new(dest_addr, flags, core::ptr::null_mut());
         (call.tag, call.data) = (tag, data);
         // SAFETY: the consumer leaves the buffer to the operation.

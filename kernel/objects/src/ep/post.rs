@@ -8,7 +8,6 @@ use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use super::Ep;
-use super::flags::Defaults;
 use super::state::State;
 use crate::handle::failed;
 use crate::mr::lend;
@@ -120,11 +119,6 @@ impl<P: Provider> Ep<P> {
             let device = state.device.as_mut().ok_or(Errno::OPBADSTATE)?;
             state.engine.atomic(device, &mut state.report, op)
         })
-    }
-
-    /// Returns the flags of calls.
-    pub(super) fn defaults(&self) -> Defaults {
-        self.state.lock().defaults
     }
 
     /// Returns how long a message or access with these flags may be.

@@ -9,7 +9,6 @@ use oxifabric_abi::{
 use oxifabric_engine::{Config, Engine};
 use oxifabric_types::{Caps, EpType, Errno, Info, Instant, PeerId};
 
-use super::flags::Defaults;
 use super::report::Report;
 use crate::av::Av;
 use crate::domain::Domain;
@@ -45,7 +44,6 @@ pub(super) struct State<P: Provider> {
     pub(super) engine: Box<Engine>,
     pub(super) device: Option<P::Device>,
     pub(super) report: Report,
-    pub(super) defaults: Defaults,
     pub(super) av: Option<Ref<Av>>,
     pub(super) eq: Option<Ref<Eq>>,
     pub(super) phase: Phase,
@@ -71,7 +69,6 @@ impl<P: Provider> State<P> {
             engine: Box::new(Engine::new(config)),
             device: None,
             report: Report::new(domain),
-            defaults: Defaults::new(info.tx.op_flags, info.rx.op_flags),
             av: None,
             eq: None,
             phase: Phase::Disabled,
@@ -94,7 +91,6 @@ impl<P: Provider> State<P> {
             _ => {}
         }
         self.device.as_mut().ok_or(Errno::OPBADSTATE)?.enable()?;
-        self.defaults.select(self.report.selective());
         if self.phase == Phase::Disabled {
             self.phase = Phase::Enabled;
         }
