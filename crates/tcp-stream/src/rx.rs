@@ -17,12 +17,6 @@ use oxifabric_wire::tcp::frame::{FrameError, FrameHeader, RMA_PIECES_MAX, RmaPie
 use crate::id_map::{IdMap, Incoming, ProtocolError};
 use crate::socket::Socket;
 
-/// Bytes that are read while long messages come: little more than a header, so that their bodies are not copied.
-const NARROW_LEN: usize = 256;
-
-/// Length of messages from which on it is worth while to read narrowly: a second call costs less than copying them.
-pub const LONG_LEN: usize = 12 * 1024;
-
 /// Length of messages for which an empty read of their socket costs more than it saves.
 pub const LARGE_LEN: usize = 40 * 1024;
 
@@ -252,7 +246,7 @@ impl Rx {
         let limit = match &self.state {
             State::Unwanted { .. } => S::READ_AHEAD,
             State::Body(placed) if placed.room() == 0 => S::READ_AHEAD,
-            _ if self.expected >= LONG_LEN => NARROW_LEN,
+            _ if self.expected >= S::LONG_LEN => S::NARROW_LEN,
             _ => S::READ_AHEAD,
         };
         let tail = self.staging.room(S::READ_AHEAD, limit);

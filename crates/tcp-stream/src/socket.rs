@@ -11,6 +11,13 @@ pub trait Socket {
     /// Bytes that are read at most before they are looked at. Small messages come many at a time.
     const READ_AHEAD: usize;
 
+    /// Length of messages from which on little more than the header is read at first, and the body straight into its memory: a second call costs less
+    /// than copying them.
+    const LONG_LEN: usize;
+
+    /// Bytes that are read while long messages come: little more than a header, so that their bodies are not copied.
+    const NARROW_LEN: usize;
+
     /// Bytes that may be held back, to leave together. Less costs more calls; more, and the receiver has nothing to do for too long.
     const HELD_BACK: usize;
 

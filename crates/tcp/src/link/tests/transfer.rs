@@ -1,7 +1,7 @@
 //! Frames arrive, whole and in order.
 
 use super::*;
-use crate::rx::{LARGE_LEN, LONG_LEN};
+use crate::rx::LARGE_LEN;
 use crate::sys::testing::wait_readable;
 
 #[test]
@@ -398,6 +398,7 @@ fn an_atomic_towards_a_plain_peer_fails_alone_and_says_why() {
 
 #[test]
 fn what_follows_a_long_message_goes_straight_into_its_memory() {
+    const LONG_LEN: usize = <crate::sys::Socket as oxifabric_tcp_stream::Socket>::LONG_LEN;
     for (len, streams) in [(LONG_LEN - 1, 0), (LONG_LEN, 1)] {
         let (mut a, mut b, to_b, _) = pair(V4);
         let (body, bytes) = pattern(&[len], 3);
