@@ -6,7 +6,9 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/sched/clock.h>
 #include <linux/sched/signal.h>
+#include <linux/sched/stat.h>
 #include <linux/slab.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
@@ -111,9 +113,18 @@ void krt_mutex_unlock(void *mutex)
 	mutex_unlock(mutex);
 }
 
+/*
+ * What is waited for that comes within this time is looked for again and again instead of sleeping, as long as the processor has nothing else to run. Other
+ * threads are given way so many times: one of them may be what is waited for.
+ */
+#define KRT_LINGER_NS 50000
+#define KRT_GIVE_WAY 2
+
 struct krt_signal {
 	wait_queue_head_t threads;
 	atomic64_t number;
+	/* The last wait was so short that the next one begins without sleeping. */
+	bool is_soon;
 };
 
 void *krt_signal_new(void)
@@ -141,25 +152,59 @@ void krt_signal_raise(void *of)
 {
 	struct krt_signal *signal = of;
 
+	/* A full barrier, so that a thread which is not seen here sees the number. */
 	atomic64_inc_return(&signal->number);
-	wake_up_all(&signal->threads);
+	if (waitqueue_active(&signal->threads))
+		wake_up_all(&signal->threads);
+}
+
+/* Looks for a short time whether the signal is raised; returns whether it was. */
+static bool krt_signal_linger(struct krt_signal *signal, u64 number)
+{
+	u64 until = local_clock() + KRT_LINGER_NS;
+	int given = 0;
+
+	while (krt_signal_number(signal) == number) {
+		if (single_task_running() && !need_resched())
+			cpu_relax();
+		else if (given++ < KRT_GIVE_WAY)
+			yield();
+		else
+			return false;
+		if (signal_pending(current) || local_clock() >= until)
+			return false;
+	}
+	return true;
+}
+
+static s64 krt_signal_sleep(struct krt_signal *signal, u64 number, s64 ms)
+{
+	long left;
+
+	if (ms < 0) {
+		left = wait_event_interruptible(signal->threads, krt_signal_number(signal) != number);
+		return left ? -1 : 1;
+	}
+	left = wait_event_interruptible_timeout(signal->threads, krt_signal_number(signal) != number,
+						msecs_to_jiffies(min_t(s64, ms, INT_MAX)));
+	if (left < 0)
+		return -1;
+	return left ? max_t(s64, jiffies_to_msecs(left), 1) : 0;
 }
 
 /* Returns -1 if a signal of the process interrupted it; otherwise the milliseconds that are left, or 0 when the time is over. */
 s64 krt_signal_wait(void *of, u64 number, s64 ms)
 {
 	struct krt_signal *signal = of;
-	long left;
+	u64 begin;
+	s64 left;
 
-	if (ms < 0) {
-		left = wait_event_interruptible(signal->threads, krt_signal_number(of) != number);
-		return left ? -1 : 1;
-	}
-	left = wait_event_interruptible_timeout(signal->threads, krt_signal_number(of) != number,
-						msecs_to_jiffies(min_t(s64, ms, INT_MAX)));
-	if (left < 0)
-		return -1;
-	return left ? max_t(s64, jiffies_to_msecs(left), 1) : 0;
+	if (ms && READ_ONCE(signal->is_soon) && krt_signal_linger(signal, number))
+		return ms < 0 ? 1 : ms;
+	begin = local_clock();
+	left = krt_signal_sleep(signal, number, ms);
+	WRITE_ONCE(signal->is_soon, left && local_clock() - begin < KRT_LINGER_NS);
+	return left;
 }
 
 struct krt_work {
@@ -167,7 +212,7 @@ struct krt_work {
 	void (*run)(void *of);
 	void *of;
 	spinlock_t lock;
-	/* Raised in place of queueing, by which a thread that waits does the work itself; and whether it was. */
+	/* Raised in place of queueing, by which a thread that waits does the work itself; and whether it is to. */
 	struct krt_signal *attendant;
 	bool asked;
 };
@@ -245,8 +290,11 @@ bool krt_work_attend(void *of, void *signal)
 
 	spin_lock_irqsave(&work->lock, flags);
 	is_free = !work->attendant;
-	if (is_free)
+	if (is_free) {
 		work->attendant = signal;
+		/* What a worker has not begun is the attendant's. */
+		work->asked = cancel_work(&work->work);
+	}
 	spin_unlock_irqrestore(&work->lock, flags);
 	return is_free;
 }
