@@ -1,10 +1,11 @@
 //! The links of an endpoint: one to each peer, made when the first of the two posts.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use oxifabric_engine::{
-    Frame, Limits, Link, OneSided, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
+    Engine, Frame, Limits, Link, OneSided, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
 };
 use oxifabric_kernel_link::{LoopLink, Note};
 use oxifabric_kernel_objects::{ConnectionEvent, Device};
@@ -245,6 +246,8 @@ impl Link for LoopDevice {
 }
 
 impl Device for LoopDevice {
+    type Operations = Box<Engine>;
+
     fn address(&self) -> Address {
         self.name.clone()
     }

@@ -54,6 +54,7 @@ pub unsafe fn exit() {
 
 impl Provider for Loop {
     const NAME: &'static str = "kofi_loop";
+    type Domain = ();
     type Device = LoopDevice;
     type Listener = LoopListener;
 
@@ -71,7 +72,11 @@ impl Provider for Loop {
         Ok(Address::Name(name.into()))
     }
 
-    fn device(info: &Info, work: &Arc<Work>) -> Result<LoopDevice, Errno> {
+    fn domain(_info: &Info) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn device(info: &Info, _: &Arc<()>, work: &Arc<Work>) -> Result<LoopDevice, Errno> {
         LoopDevice::new(info, work)
     }
 

@@ -86,6 +86,7 @@ impl Drop for LoopListener {
 
 impl Arrival for LoopArrival {
     type Device = LoopDevice;
+    type Domain = ();
 
     fn from(&self) -> Address {
         self.incoming.from.clone()
@@ -99,7 +100,7 @@ impl Arrival for LoopArrival {
         self.incoming.link.tell(Note::Rejected(data.to_vec()));
     }
 
-    fn into_device(self, work: &Arc<Work>) -> Result<LoopDevice, Errno> {
+    fn into_device(self, _: &Arc<()>, work: &Arc<Work>) -> Result<LoopDevice, Errno> {
         Ok(LoopDevice::of_request(self.to, self.incoming, work))
     }
 }

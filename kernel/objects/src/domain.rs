@@ -2,6 +2,7 @@
 
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use core::any::Any;
 use core::ffi::{c_int, c_void};
 
 use oxifabric_abi::{FI_CLASS_DOMAIN, fi_info, fi_ops, fi_ops_domain, fid, fid_domain, fid_fabric};
@@ -16,7 +17,7 @@ use crate::fabric::Fabric;
 use crate::handle::{Fid, Object, Ref, Uses, close, new_fid, publish, status, table};
 use crate::level;
 use crate::mr::{self, Regions};
-use crate::provider::Provider;
+use crate::provider::{Provider, ProviderDomain};
 
 /// An open domain.
 #[repr(C)]
@@ -27,6 +28,8 @@ pub(crate) struct Domain {
     /// What it was opened for.
     pub(crate) info: Info,
     pub(crate) regions: Mutex<Regions>,
+    /// The provider's part.
+    pub(crate) provided: Arc<dyn ProviderDomain>,
     /// Its endpoints, which may be about to read or write a region.
     members: Mutex<Vec<Weak<dyn Member>>>,
 }
@@ -100,8 +103,18 @@ impl Domain {
             regions: Mutex::new(level::TABLE, Regions::new(info.domain.mr_mode))
                 .ok_or(Errno::NOMEM)?,
             members: Mutex::new(level::TABLE, Vec::new()).ok_or(Errno::NOMEM)?,
+            provided: Arc::new(P::domain(&info)?),
             info,
         }))
+    }
+
+    /// Returns the provider's part.
+    ///
+    /// # Errors
+    /// `INVAL` if it is of another provider.
+    pub(crate) fn shared<P: Provider>(&self) -> Result<Arc<P::Domain>, Errno> {
+        let provided: Arc<dyn Any + Send + Sync> = self.provided.clone();
+        provided.downcast().map_err(|_| Errno::INVAL)
     }
 
     /// Adds an endpoint; those that are gone make room.

@@ -27,6 +27,7 @@ use crate::handle::{
     Fid, Object, Ref, Uses, close, failed, new_fid, object, publish, status, table,
 };
 use crate::level;
+use crate::operations::Operations;
 use crate::pep;
 use crate::provider::{Arrival, Provider};
 
@@ -64,7 +65,9 @@ impl<P: Provider> Task for Ep<P> {
 
 impl<P: Provider> Member for Ep<P> {
     fn uses_region(&self, key: u64) -> bool {
-        self.state.lock().engine.uses_region(key)
+        let mut state = self.state.lock();
+        let engine = state.operations.engine();
+        engine.is_some_and(|engine| engine.uses_region(key))
     }
 }
 
@@ -78,7 +81,7 @@ impl<P: Provider> Ep<P> {
 
     const EP: &'static fi_ops_ep = &fi_ops_ep {
         cancel: Some(Self::cancel),
-        getopt: Some(pep::getopt),
+        getopt: Some(pep::getopt::<P>),
         ..fi_ops_ep::NONE
     };
 
@@ -158,7 +161,7 @@ impl<P: Provider> Ep<P> {
     /// Gives it its device, that of a request if there is one.
     fn start(
         self: &Arc<Self>,
-        request: Option<impl Arrival<Device = P::Device>>,
+        request: Option<impl Arrival<Device = P::Device, Domain = P::Domain>>,
     ) -> Result<(), Errno> {
         match request {
             Some(request) => self.take_over(request)?,
@@ -170,9 +173,13 @@ impl<P: Provider> Ep<P> {
 
     /// Gives it the device of a request. Apart, as [`Ep::new`] is.
     #[inline(never)]
-    fn take_over(&self, request: impl Arrival<Device = P::Device>) -> Result<(), Errno> {
+    fn take_over(
+        &self,
+        request: impl Arrival<Device = P::Device, Domain = P::Domain>,
+    ) -> Result<(), Errno> {
         let work = self.work.as_ref().ok_or(Errno::NOMEM)?;
-        let device = request.into_device(work)?;
+        let domain = self.domain.shared::<P>()?;
+        let device = request.into_device(&domain, work)?;
         let mut state = self.state.lock();
         (state.device, state.phase) = (Some(device), Phase::Asked);
         Ok(())
@@ -182,7 +189,9 @@ impl<P: Provider> Ep<P> {
     #[inline(never)]
     fn begin_anew(&self) -> Result<(), Errno> {
         let work = self.work.as_ref().ok_or(Errno::NOMEM)?;
-        self.state.lock().device = Some(P::device(&self.info, work)?);
+        let domain = self.domain.shared::<P>()?;
+        let device = P::device(&self.info, &domain, work)?;
+        self.state.lock().device = Some(device);
         Ok(())
     }
 
@@ -252,8 +261,10 @@ impl<P: Provider> Ep<P> {
         // SAFETY: the table is only in handles of this type.
         let ep = unsafe { object::<Self>(fid.cast()) };
         let mut state = ep.state.lock();
-        let State { engine, report, .. } = &mut *state;
-        match engine.cancel(report, context.addr()) {
+        let State {
+            operations, report, ..
+        } = &mut *state;
+        match operations.cancel(report, context.addr()) {
             Ok(()) => 0,
             Err(errno) => failed(errno),
         }

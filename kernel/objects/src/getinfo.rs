@@ -78,5 +78,6 @@ fn offers<P: Provider>(
             offer.src.clone_from(&src);
         }
     }
+    offers.retain(P::is_at);
     Ok(offers)
 }

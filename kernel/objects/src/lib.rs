@@ -1,6 +1,6 @@
 //! The objects of the fabric interface in a kernel: what a provider module links, and what its consumers call through the C tables.
 //!
-//! A provider implements [`Provider`] with the [`Device`] of its endpoints, and gets fabric, domain, queues, counters, address vectors,
+//! A provider implements [`Provider`] with the [`Device`] of its endpoints, which an engine or queues of the device give [`Operations`], and gets fabric, domain, queues, counters, address vectors,
 //! memory regions, passive and active endpoints.
 //!
 //! - `handle`: how the C structures and the objects find each other, and what keeps an object open.
@@ -22,12 +22,14 @@ mod fabric;
 mod getinfo;
 mod handle;
 mod mr;
+mod operations;
 mod pep;
 mod provider;
 
 pub use fabric::open as open_fabric;
 pub use getinfo::{freeinfo, getinfo};
-pub use provider::{Arrival, ConnectionEvent, Device, Listener, Provider};
+pub use operations::{Operations, Queued, Queues};
+pub use provider::{Arrival, ConnectionEvent, Device, Listener, Provider, ProviderDomain};
 
 use oxifabric_kernel_sync::{Global, Mutex};
 

@@ -117,6 +117,8 @@ pub(crate) struct Mr {
     uses: Uses,
     domain: Ref<Domain>,
     key: u64,
+    /// The device has given the key, and knows the memory.
+    is_on_device: bool,
     pause: Signal,
 }
 
@@ -234,7 +236,8 @@ unsafe fn register(
             lend(iov, count),
         )
     };
-    let registered = memory.and_then(|memory| Mr::new(domain, memory, wanted));
+    // SAFETY: the caller's contract.
+    let registered = memory.and_then(|memory| unsafe { Mr::new(domain, memory, wanted) });
     // SAFETY: the caller's contract.
     status(registered.map(|mr| unsafe { publish(mr, place) }))
 }
@@ -261,7 +264,9 @@ pub(crate) unsafe fn lend(iov: *const iovec, count: usize) -> Result<Iov, Errno>
 }
 
 impl Mr {
-    fn new(domain: Ref<Domain>, memory: Iov, wanted: &Wanted) -> Result<Arc<Self>, Errno> {
+    /// # Safety
+    /// As [`register`].
+    unsafe fn new(domain: Ref<Domain>, memory: Iov, wanted: &Wanted) -> Result<Arc<Self>, Errno> {
         let access = Flags::from_bits_retain(wanted.access);
         if wanted.flags != 0 {
             return Err(Errno::BADFLAGS);
@@ -276,7 +281,12 @@ impl Mr {
             base,
             access,
         };
-        let key = domain.regions.lock().add(wanted.requested_key, region)?;
+        // SAFETY: the caller's contract.
+        let given = unsafe { domain.provided.register(&region.memory, access) }?;
+        let key = match given {
+            Some(key) => key,
+            None => domain.regions.lock().add(wanted.requested_key, region)?,
+        };
         let handle = fid_mr {
             fid: new_fid::<Self>(wanted.context, &OPS),
             mem_desc: core::ptr::null_mut(),
@@ -287,6 +297,7 @@ impl Mr {
             uses: Uses::default(),
             domain,
             key,
+            is_on_device: given.is_some(),
             pause,
         });
         // SAFETY: it was not handed out yet.
@@ -296,6 +307,10 @@ impl Mr {
 
     /// Lets no peer find the region any more, and waits until those that did have ended.
     fn end(&self) -> Result<(), Errno> {
+        if self.is_on_device {
+            self.domain.provided.deregister(self.key);
+            return Ok(());
+        }
         let region = self.domain.regions.lock().by_key.remove(&self.key);
         for _ in 0..PATIENCE {
             if !self.domain.uses_region(self.key) {

@@ -20,9 +20,6 @@ use crate::handle::{Fid, Object, Ref, Uses, close, new_fid, object, publish, sta
 use crate::level;
 use crate::provider::{Arrival, Listener, Provider};
 
-/// Longest data of an application that goes with a connection, in bytes.
-pub(crate) const LONGEST_DATA: usize = 256;
-
 /// How many requests wait to be accepted or refused, beyond which more are refused.
 const BACKLOG: usize = 128;
 
@@ -81,7 +78,7 @@ impl<P: Provider> Pep<P> {
     };
 
     const EP: &'static fi_ops_ep = &fi_ops_ep {
-        getopt: Some(getopt),
+        getopt: Some(getopt::<P>),
         ..fi_ops_ep::NONE
     };
 
@@ -273,7 +270,7 @@ impl<P: Provider> Pep<P> {
         paramlen: usize,
     ) -> c_int {
         // SAFETY: the table is only in handles of this type; the consumer passes data of that length.
-        let (pep, data) = unsafe { (object::<Self>(pep), data(param, paramlen)) };
+        let (pep, data) = unsafe { (object::<Self>(pep), data::<P>(param, paramlen)) };
         let arrival = pep.take(handle).ok_or(Errno::INVAL);
         status(data.and_then(|data| arrival.map(|arrival| arrival.reject(data))))
     }
@@ -308,10 +305,13 @@ pub(crate) fn take_request<P: Provider>(
 ///
 /// # Safety
 /// `param` is null or has `len` readable bytes.
-pub(crate) unsafe fn data<'a>(param: *const c_void, len: usize) -> Result<&'a [u8], Errno> {
+pub(crate) unsafe fn data<'a, P: Provider>(
+    param: *const c_void,
+    len: usize,
+) -> Result<&'a [u8], Errno> {
     match (param.is_null(), len) {
         (true, _) | (_, 0) => Ok(&[]),
-        (false, ..=LONGEST_DATA) => {
+        (false, _) if len <= P::CM_DATA => {
             // SAFETY: the caller's contract.
             Ok(unsafe { core::slice::from_raw_parts(param.cast(), len) })
         }
@@ -320,7 +320,7 @@ pub(crate) unsafe fn data<'a>(param: *const c_void, len: usize) -> Result<&'a [u
 }
 
 /// Tells how much data may go with a connection.
-pub(crate) unsafe extern "C" fn getopt(
+pub(crate) unsafe extern "C" fn getopt<P: Provider>(
     _fid: fid_t,
     level: c_int,
     optname: c_int,
@@ -335,7 +335,7 @@ pub(crate) unsafe extern "C" fn getopt(
         if optlen.replace(size_of::<usize>()) < size_of::<usize>() {
             return -Errno::TOOSMALL.raw();
         }
-        optval.cast::<usize>().write(LONGEST_DATA);
+        optval.cast::<usize>().write(P::CM_DATA);
     }
     0
 }

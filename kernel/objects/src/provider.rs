@@ -3,18 +3,26 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use oxifabric_engine::Link;
+use core::any::Any;
+
 use oxifabric_kernel_sync::Work;
-use oxifabric_types::{Address, Errno, Info, PeerId};
+use oxifabric_mem::Iov;
+use oxifabric_types::{Address, Errno, Flags, Info, PeerId};
+
+use crate::operations::Operations;
 
 /// A provider of a kernel.
 pub trait Provider: Sized + Send + Sync + 'static {
     /// Its name, as in `fi_fabric_attr.prov_name`.
     const NAME: &'static str;
+    /// Longest data of an application that goes with a connection, in bytes; at most 256.
+    const CM_DATA: usize = 256;
+    /// What the endpoints of a domain share; `()` where that is nothing.
+    type Domain: ProviderDomain;
     /// What moves the messages of an endpoint.
     type Device: Device;
     /// What listens for a passive endpoint.
-    type Listener: Listener<Arrival: Arrival<Device = Self::Device>>;
+    type Listener: Listener<Arrival: Arrival<Device = Self::Device, Domain = Self::Domain>>;
 
     /// Returns the endpoints that it offers, with addresses of its own where it has some.
     fn offers() -> Vec<Info>;
@@ -25,11 +33,28 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// They name none.
     fn resolve(node: Option<&str>, service: i32) -> Result<Address, Errno>;
 
+    /// Returns whether an offer stands for an endpoint at the source address that it has got. The first of a provider with several
+    /// adapters is not at the address of the second.
+    fn is_at(offer: &Info) -> bool {
+        let _ = offer;
+        true
+    }
+
+    /// Makes what the endpoints of a domain share.
+    ///
+    /// # Errors
+    /// There is no memory for it, or no such domain.
+    fn domain(info: &Info) -> Result<Self::Domain, Errno>;
+
     /// Makes the device of an endpoint; `work` is to be queued when there is something to poll it for.
     ///
     /// # Errors
     /// There is no memory for it, or its address cannot be had.
-    fn device(info: &Info, work: &Arc<Work>) -> Result<Self::Device, Errno>;
+    fn device(
+        info: &Info,
+        domain: &Arc<Self::Domain>,
+        work: &Arc<Work>,
+    ) -> Result<Self::Device, Errno>;
 
     /// Makes what listens for a passive endpoint; `work` is to be queued when there is a request.
     ///
@@ -38,8 +63,35 @@ pub trait Provider: Sized + Send + Sync + 'static {
     fn listener(info: &Info, work: &Arc<Work>) -> Result<Self::Listener, Errno>;
 }
 
-/// What moves the messages of one endpoint: a [`Link`] that has an address and knows its peers by theirs.
-pub trait Device: Link + Send + 'static {
+/// What the endpoints of a domain share, and where a device learns of memory.
+pub trait ProviderDomain: Any + Send + Sync {
+    /// Makes memory reachable for peers of the device, and returns the key that the device has given it; `None` where accesses are
+    /// carried out by the endpoints' engines, which know registered memory by themselves.
+    ///
+    /// # Errors
+    /// `INVAL` for more than the device takes at once; `NOMEM`, or the error of the device.
+    ///
+    /// # Safety
+    /// The memory stays valid until the registration is ended.
+    unsafe fn register(&self, memory: &Iov, access: Flags) -> Result<Option<u64>, Errno> {
+        let _ = (memory, access);
+        Ok(None)
+    }
+
+    /// Ends a registration by the key that it has got. The device does not reach the memory any more when this returns.
+    fn deregister(&self, key: u64) {
+        let _ = key;
+    }
+}
+
+impl ProviderDomain for () {}
+
+/// What moves the messages of one endpoint, has an address and knows its peers by theirs. [`Device::Operations`] says what it needs besides: it is a
+/// [`Link`](oxifabric_engine::Link) under an engine, or has [`Queues`](crate::Queues) of its own.
+pub trait Device: Sized + Send + 'static {
+    /// What carries out operations over it.
+    type Operations: Operations<Self>;
+
     /// Returns the address of the endpoint.
     fn address(&self) -> Address;
 
@@ -143,6 +195,8 @@ pub trait Listener: Send + 'static {
 pub trait Arrival: Send + 'static {
     /// What it becomes.
     type Device: Device;
+    /// The domain that it becomes one in.
+    type Domain: ProviderDomain;
 
     /// Returns the address of the endpoint that asks.
     fn from(&self) -> Address;
@@ -157,5 +211,9 @@ pub trait Arrival: Send + 'static {
     ///
     /// # Errors
     /// There is no memory for it, or the endpoint that asks is gone.
-    fn into_device(self, work: &Arc<Work>) -> Result<Self::Device, Errno>;
+    fn into_device(
+        self,
+        domain: &Arc<Self::Domain>,
+        work: &Arc<Work>,
+    ) -> Result<Self::Device, Errno>;
 }

@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::sync::Arc;
 use core::net::SocketAddrV4;
 
-use oxifabric_engine::Sink;
+use oxifabric_engine::{Engine, Sink};
 use oxifabric_kernel_objects::{ConnectionEvent, Device};
 use oxifabric_kernel_sync::Work;
 use oxifabric_tcp_stream::cm::{
@@ -226,6 +226,8 @@ impl Drop for TcpDevice {
 }
 
 impl Device for TcpDevice {
+    type Operations = Box<Engine>;
+
     fn address(&self) -> Address {
         address(self.name)
     }

@@ -48,6 +48,7 @@ pub struct Tcp;
 
 impl Provider for Tcp {
     const NAME: &'static str = "kofi_tcp";
+    type Domain = ();
     type Device = TcpDevice;
     type Listener = TcpListener;
 
@@ -64,7 +65,11 @@ impl Provider for Tcp {
         Ok(address(SocketAddrV4::new(host, port)))
     }
 
-    fn device(info: &Info, work: &Arc<Work>) -> Result<TcpDevice, Errno> {
+    fn domain(_info: &Info) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn device(info: &Info, _: &Arc<()>, work: &Arc<Work>) -> Result<TcpDevice, Errno> {
         TcpDevice::new(info, work)
     }
 

@@ -84,6 +84,7 @@ impl Listener for TcpListener {
 
 impl Arrival for TcpArrival {
     type Device = TcpDevice;
+    type Domain = ();
 
     fn from(&self) -> Address {
         address(self.0.from)
@@ -97,7 +98,7 @@ impl Arrival for TcpArrival {
         self.0.refuse(&CmMessage::new(CmKind::Refusal, data));
     }
 
-    fn into_device(self, work: &Arc<Work>) -> Result<TcpDevice, Errno> {
+    fn into_device(self, _: &Arc<()>, work: &Arc<Work>) -> Result<TcpDevice, Errno> {
         TcpDevice::invited(self.0, work)
     }
 }

@@ -92,7 +92,7 @@ impl<P: Provider> Ep<P> {
         // that length.
         let (ep, address, data) = unsafe {
             let ep = object::<Self>(ep);
-            (ep, ep.read_address(addr), data(param, paramlen))
+            (ep, ep.read_address(addr), data::<P>(param, paramlen))
         };
         status(address.and_then(|address| {
             let data = data?;
@@ -115,7 +115,7 @@ impl<P: Provider> Ep<P> {
 
     unsafe extern "C" fn accept(ep: *mut fid_ep, param: *const c_void, paramlen: usize) -> c_int {
         // SAFETY: the table is only in handles of this type; the consumer passes data of that length.
-        let (ep, data) = unsafe { (object::<Self>(ep), data(param, paramlen)) };
+        let (ep, data) = unsafe { (object::<Self>(ep), data::<P>(param, paramlen)) };
         status(data.and_then(|data| ep.join(Phase::Asked, |device| device.accept(data))))
     }
 

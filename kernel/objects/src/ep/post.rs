@@ -11,6 +11,7 @@ use super::Ep;
 use super::state::State;
 use crate::handle::failed;
 use crate::mr::lend;
+use crate::operations::Operations;
 use crate::provider::Provider;
 
 /// A send or an access, apart from its memory.
@@ -65,7 +66,7 @@ impl<P: Provider> Ep<P> {
                 context: call.context.addr(),
             };
             let device = state.device.as_mut().ok_or(Errno::OPBADSTATE)?;
-            state.engine.send(device, &mut state.report, op)
+            state.operations.send(device, &mut state.report, op)
         })
     }
 
@@ -81,7 +82,7 @@ impl<P: Provider> Ep<P> {
                 context: call.context.addr(),
             };
             let device = state.device.as_mut().ok_or(Errno::OPBADSTATE)?;
-            state.engine.recv(device, &mut state.report, op)
+            state.operations.recv(device, &mut state.report, op)
         })
     }
 
@@ -108,7 +109,7 @@ impl<P: Provider> Ep<P> {
                 context: call.context.addr(),
             };
             let device = state.device.as_mut().ok_or(Errno::OPBADSTATE)?;
-            state.engine.rma(device, &mut state.report, op)
+            state.operations.access(device, &mut state.report, op)
         })
     }
 
@@ -117,7 +118,7 @@ impl<P: Provider> Ep<P> {
         self.begin(false, to, |state, peer| {
             let op = AtomicOp { peer, ..op? };
             let device = state.device.as_mut().ok_or(Errno::OPBADSTATE)?;
-            state.engine.atomic(device, &mut state.report, op)
+            state.operations.atomic(device, &mut state.report, op)
         })
     }
 

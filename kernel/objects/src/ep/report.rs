@@ -172,9 +172,13 @@ impl Report {
 
     fn entry(&self, of: &Completion, failure: Option<(Errno, u64)>) -> Entry {
         let is_remote = is_remote(of.flags);
+        let told = match has_taken_receive(of.flags) {
+            true => of.flags.difference(Flags::RECV),
+            false => of.flags,
+        };
         Entry {
             context: if is_remote { 0 } else { of.context },
-            flags: of.flags.bits(),
+            flags: told.bits(),
             len: of.len as usize,
             buf: of.buf,
             data: of.data,
@@ -186,9 +190,14 @@ impl Report {
     }
 }
 
-/// Returns whether it is a peer's access to memory of this endpoint.
+/// Returns whether it is a peer's access to memory of this endpoint, which has no place in the queue.
 const fn is_remote(flags: Flags) -> bool {
-    flags.intersects(Flags::REMOTE_READ.union(Flags::REMOTE_WRITE))
+    flags.intersects(Flags::REMOTE_READ.union(Flags::REMOTE_WRITE)) && !has_taken_receive(flags)
+}
+
+/// Returns whether it is a peer's write with data that has taken a receive, FI_RX_CQ_DATA.
+const fn has_taken_receive(flags: Flags) -> bool {
+    flags.contains(Flags::REMOTE_WRITE.union(Flags::RECV))
 }
 
 impl Completions for Report {

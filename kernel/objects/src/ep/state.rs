@@ -1,19 +1,19 @@
 //! What an endpoint's lock protects.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use oxifabric_abi::{
     FI_ADDR_NOTAVAIL, FI_ADDR_UNSPEC, FI_CONNECTED, FI_SHUTDOWN, fi_addr_t, fid_t,
 };
-use oxifabric_engine::{Config, Engine};
-use oxifabric_types::{Caps, EpType, Errno, Info, Instant, PeerId};
+use oxifabric_engine::Config;
+use oxifabric_types::{Caps, EpType, Errno, Info, PeerId};
 
 use super::report::Report;
 use crate::av::Av;
 use crate::domain::Domain;
 use crate::eq::{Eq, Event};
 use crate::handle::Ref;
+use crate::operations::Operations;
 use crate::provider::{ConnectionEvent, Device, Provider};
 
 /// Budget for messages that no receive waits for, and its limit, in bytes.
@@ -39,15 +39,19 @@ pub(super) enum Phase {
     Down,
 }
 
+/// What carries out the operations of a provider's endpoints.
+pub(super) type OperationsOf<P> = <<P as Provider>::Device as Device>::Operations;
+
 pub(super) struct State<P: Provider> {
-    /// On the heap: a kernel's stack is short.
-    pub(super) engine: Box<Engine>,
+    pub(super) operations: OperationsOf<P>,
     pub(super) device: Option<P::Device>,
     pub(super) report: Report,
     pub(super) av: Option<Ref<Av>>,
     pub(super) eq: Option<Ref<Eq>>,
     pub(super) phase: Phase,
     rx_size: usize,
+    /// Receives may name a source.
+    is_directed: bool,
     kind: EpType,
     /// The device's number of a peer, by that of the address vector; `ANY` for those that were not asked for.
     peers: Vec<PeerId>,
@@ -66,7 +70,8 @@ impl<P: Provider> State<P> {
             directed_recv: info.caps.contains(Caps::DIRECTED_RECV),
         };
         Self {
-            engine: Box::new(Engine::new(config)),
+            is_directed: config.directed_recv,
+            operations: OperationsOf::<P>::new(config),
             device: None,
             report: Report::new(domain),
             av: None,
@@ -113,11 +118,17 @@ impl<P: Provider> State<P> {
         match self.phase {
             Phase::Disabled | Phase::Asked => Err(Errno::OPBADSTATE),
             Phase::Down => Err(Errno::NOTCONN),
-            _ if self.engine.posted() >= self.rx_size => Err(Errno::AGAIN),
+            _ if self.posted() >= self.rx_size => Err(Errno::AGAIN),
             _ if self.kind == EpType::Msg || number == FI_ADDR_UNSPEC => Ok(PeerId::ANY),
-            _ if !self.engine.config_mut().directed_recv => Ok(PeerId::ANY),
+            _ if !self.is_directed => Ok(PeerId::ANY),
             _ => self.named(number),
         }
+    }
+
+    /// Returns how many receives are posted.
+    fn posted(&self) -> usize {
+        let posted = |device| self.operations.posted(device);
+        self.device.as_ref().map_or(0, posted)
     }
 
     /// Returns the peer with a number of the address vector.
@@ -139,9 +150,11 @@ impl<P: Provider> State<P> {
             self.peers.resize(at + 1, PeerId::ANY);
         }
         self.peers[at] = peer;
-        self.engine.name(peer);
-        if device.address() == address {
-            self.engine.set_self(peer);
+        if let Some(engine) = self.operations.engine() {
+            engine.name(peer);
+            if device.address() == address {
+                engine.set_self(peer);
+            }
         }
         self.find_sources();
         Ok(peer)
@@ -189,18 +202,20 @@ impl<P: Provider> State<P> {
             return;
         };
         if self.report.lets_in() {
-            self.engine.reconsider(device);
+            self.operations.reconsider(device);
         }
-        // No time limits are set, so that the engine asks for none.
-        let now = Instant::from_nanos(0);
-        self.engine.progress(device, &mut self.report, now);
+        self.operations.progress(device, &mut self.report);
         while let Some(event) = device.event() {
             let (phase, event) = described(event, fid);
             self.phase = phase;
             match phase {
-                Phase::Connected => self.engine.name(CONNECTED_PEER),
+                Phase::Connected => {
+                    if let Some(engine) = self.operations.engine() {
+                        engine.name(CONNECTED_PEER);
+                    }
+                }
                 // Nothing more will come.
-                Phase::Down => self.engine.cancel_receives(&mut self.report),
+                Phase::Down => self.operations.cancel_receives(device, &mut self.report),
                 _ => {}
             }
             if let Some(eq) = &self.eq {
@@ -211,7 +226,7 @@ impl<P: Provider> State<P> {
 
     /// Drops what is outstanding and returns what is to be let go of without the lock.
     pub(super) fn end(&mut self) -> Left<P> {
-        self.engine.abandon(&mut self.report);
+        self.operations.abandon(&mut self.report);
         self.report.end();
         Left {
             device: self.device.take(),
