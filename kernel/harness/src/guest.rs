@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 use crate::command::run as run_program;
 use crate::peers;
 use crate::place::Place;
-use crate::programs::{FILE_SYSTEMS, FIO, install, install_modules};
+use crate::programs::{FILE_SYSTEMS, FIO, RDMA, install, install_modules};
 
 /// What a guest has: seconds after which it is ended, and MiB of memory.
 const SMALL: (&str, &str) = ("300", "512");
@@ -113,6 +113,11 @@ fn initrd(place: &Place, modules: &[PathBuf], job: &Job) -> Result<PathBuf, Box<
     )?;
     install_modules(place, &root)?;
     install(place, &FILE_SYSTEMS, &root)?;
+    install(place, &RDMA, &root)?;
+    program(
+        &root.join("bin/rdma-up"),
+        &fs::read_to_string(place.sources.join("guest/rdma.sh"))?,
+    )?;
     if job.has_fio {
         install(place, &FIO, &root)?;
     }

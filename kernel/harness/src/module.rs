@@ -16,7 +16,7 @@ struct Module {
     has_rust: bool,
 }
 
-const MODULES: [Module; 10] = [
+const MODULES: [Module; 11] = [
     Module {
         folder: "engine",
         name: "kofi_engine",
@@ -35,6 +35,11 @@ const MODULES: [Module; 10] = [
     Module {
         folder: "tcp",
         name: "kofi_tcp",
+        has_rust: true,
+    },
+    Module {
+        folder: "verbs",
+        name: "kofi_verbs",
         has_rust: true,
     },
     Module {

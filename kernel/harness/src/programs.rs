@@ -30,6 +30,15 @@ pub(crate) const FILE_SYSTEMS: Programs = Programs {
     programs: &["sbin/mkfs.ext4", "sbin/e2fsck", "sbin/badblocks"],
 };
 
+/// What makes software RDMA devices, and counts what is open at one.
+pub(crate) const RDMA: Programs = Programs {
+    group: "rdma",
+    packages: &[
+        "iproute2", "libmnl0", "libbsd0", "libmd0", "libcap2", "libc6",
+    ],
+    programs: &["usr/bin/rdma"],
+};
+
 /// What loads a disk, with all that Debian builds it with.
 pub(crate) const FIO: Programs = Programs {
     group: "fio",
@@ -96,14 +105,26 @@ pub(crate) const FIO: Programs = Programs {
     programs: &["usr/bin/fio"],
 };
 
-/// Modules of Debian's kernel that file systems need, from its folder of modules.
-const MODULES: [&str; 6] = [
+/// Modules of Debian's kernel that file systems and the software RDMA device need, from its folder of modules.
+const MODULES: [&str; 18] = [
     "lib/crc16",
     "crypto/crc32c_generic",
     "lib/libcrc32c",
     "fs/mbcache",
     "fs/jbd2/jbd2",
     "fs/ext4/ext4",
+    "crypto/crc32_generic",
+    "drivers/net/dummy",
+    "net/ipv4/udp_tunnel",
+    "net/ipv6/ip6_udp_tunnel",
+    "drivers/infiniband/core/ib_core",
+    "drivers/infiniband/core/ib_uverbs",
+    "drivers/infiniband/sw/rxe/rdma_rxe",
+    "fs/configfs/configfs",
+    "drivers/infiniband/core/ib_cm",
+    "drivers/infiniband/core/iw_cm",
+    "drivers/infiniband/core/rdma_cm",
+    "drivers/infiniband/core/rdma_ucm",
 ];
 
 /// Copies programs into the bin of a guest, and their libraries to where the loader looks.
@@ -145,7 +166,7 @@ pub(crate) fn install(
     Ok(())
 }
 
-/// Copies the modules of Debian's kernel that file systems need into /mod.
+/// Copies the modules of Debian's kernel into /mod that a guest needs.
 ///
 /// # Errors
 /// A file cannot be copied.

@@ -155,6 +155,9 @@ impl Tally {
 /// The script that tries the disk; it says how many checks it had when it has come to its end.
 const DISK_SCRIPT: &str = include_str!("../../guest/disk.sh");
 
+/// The script that tries the provider over RDMA devices; it says how many checks it had as well.
+const VERBS_SCRIPT: &str = include_str!("../../guest/verbs.sh");
+
 /// The providers over which the disk is tried, each in a guest of its own, and the node of the target there.
 const PROVIDERS: [(&str, &str); 2] = [("kofi_loop", "target"), ("kofi_tcp", "127.0.0.1")];
 
@@ -171,7 +174,7 @@ pub(crate) struct DiskTest<'a> {
     pub(crate) is_heavy: bool,
 }
 
-/// Runs the tests, those of the disk in guests of their own, and prints what came of them.
+/// Runs the tests, those of RDMA devices and of the disk in guests of their own, and prints what came of them.
 ///
 /// # Errors
 /// As [`guest::run`].
@@ -182,11 +185,13 @@ pub(crate) fn run(
 ) -> Result<ExitCode, Box<dyn Error>> {
     let mut are_kept = true;
     if !disk.is_heavy {
-        let job = Job {
-            commands: SCRIPT,
-            has_fio: false,
-        };
-        are_kept &= are_promises_kept(place, modules, &job, true)?;
+        for commands in [SCRIPT, VERBS_SCRIPT] {
+            let job = Job {
+                commands,
+                has_fio: false,
+            };
+            are_kept &= are_promises_kept(place, modules, &job, true)?;
+        }
     }
     let heavy = if disk.is_heavy { "1" } else { "" };
     for (provider, node) in PROVIDERS {

@@ -24,6 +24,8 @@ struct kt_pair {
 	struct fid_av *av;
 	struct fid_ep *ep[2];
 	struct fid_cq *cq[2];
+	/* Of connected endpoints. */
+	struct fid_eq *eq;
 	/* The number of each in the address vector. */
 	fi_addr_t addr[2];
 	/* Buffers. */
@@ -68,5 +70,6 @@ void kt_atomics(void);
 void kt_connections(void);
 void kt_limits(void);
 void kt_again(void);
+void kt_verbs(void);
 
 #endif

@@ -1,12 +1,13 @@
 /* Endpoints to test with. */
 #include <linux/in.h>
+#include <linux/inet.h>
 #include "kofi_test.h"
 
 struct kt_name kt_name(const char *word)
 {
 	struct sockaddr_in at = {
 		.sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		.sin_addr.s_addr = strcmp(kt_provider_name, "kofi_verbs") ? htonl(INADDR_LOOPBACK) : in_aton("10.0.0.1"),
 		.sin_port = htons(strcmp(word, "nowhere") ? 47601 : 1),
 	};
 	struct kt_name name = {};
@@ -94,6 +95,7 @@ int kt_close(struct kt_pair *pair)
 	KT_CLOSE(pair->ep[1]);
 	KT_CLOSE(pair->cq[0]);
 	KT_CLOSE(pair->cq[1]);
+	KT_CLOSE(pair->eq);
 	KT_CLOSE(pair->av);
 	KT_CLOSE(pair->domain);
 	KT_CLOSE(pair->fabric);

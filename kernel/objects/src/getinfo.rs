@@ -79,5 +79,8 @@ fn offers<P: Provider>(
         }
     }
     offers.retain(P::is_at);
-    Ok(offers)
+    match offers.is_empty() {
+        true => Err(Errno::NODATA),
+        false => Ok(offers),
+    }
 }

@@ -1,0 +1,50 @@
+# What is run in a guest to try kofi_verbs.ko, over the kernel's software RDMA device. Each check is a line `ok` or `not ok`.
+said=0
+say() {
+    status=$?
+    said=$((said + 1))
+    if [ $status = 0 ]; then echo "guest: ok - $1"; else echo "guest: not ok - $1"; fi
+}
+refused() { ! "$@" 2> /dev/null; }
+# How many queue pairs, queues, domains, regions and connections of the kernel there are at the devices.
+resources() { rdma resource show; }
+
+insmod /mod/kofi.ko && rdma-up
+say "a software RDMA device is made"
+resources > /tmp/before
+insmod /mod/kofi_verbs.ko
+say "kofi_verbs is loaded"
+dmesg -c > /tmp/log
+insmod /mod/kofi_test.ko provider=kofi_verbs
+say "kofi_test is loaded for kofi_verbs"
+dmesg | sed 's/^\[[^]]*\] //' | grep '^kofi'
+rmmod kofi_test
+resources | cmp - /tmp/before
+say "and leaves nothing at the device"
+mount -t debugfs debug /sys/kernel/debug
+played() {
+    insmod /mod/kofi_pingpong.ko provider=kofi_verbs listen=10.0.0.1 connect=10.0.0.1 rounds=20 size=$1 || return 1
+    for wait in $(seq 300); do
+        [ "$(grep -c ' 0 rounds 20 of 20 ' /sys/kernel/debug/kofi_pingpong)" = 2 ] && break
+        sleep 0.1
+    done
+    cat /sys/kernel/debug/kofi_pingpong
+    rmmod kofi_pingpong && [ $wait != 300 ]
+}
+played 1 && played 4096 && played 30000
+say "a message goes to and fro over a connection"
+insmod /mod/kofi_hold.ko && refused rmmod kofi_verbs
+say "the provider is not unloaded while its fabric is open"
+rmmod kofi_hold && rmmod kofi_verbs
+say "and is when that is closed"
+# As devices need it that know no addresses of the kernel.
+insmod /mod/kofi_verbs.ko by_page=1 && insmod /mod/kofi_test.ko provider=kofi_verbs && rmmod kofi_test && rmmod kofi_verbs
+say "all is kept as well where memory has a piece for each page"
+for round in 1 2 3 4 5 6 7 8 9 10; do
+    insmod /mod/kofi_verbs.ko && played 64 > /tmp/played && rmmod kofi_verbs || break
+done
+[ $round = 10 ] && rmmod kofi && ! lsmod | grep -q kofi
+say "it is loaded, used and unloaded ten times"
+resources | cmp - /tmp/before
+say "and leaves the device as it was"
+echo "guest: 1..$said"

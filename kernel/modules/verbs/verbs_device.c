@@ -1,0 +1,463 @@
+/* Devices, and what the endpoints of a domain share. */
+#include <linux/etherdevice.h>
+#include <linux/module.h>
+#include <linux/netdevice.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+#include <rdma/ib_cache.h>
+#include "verbs_parts.h"
+
+static bool by_page;
+module_param(by_page, bool, 0444);
+MODULE_PARM_DESC(by_page, "map buffers of vmalloc page by page also where a device reads addresses of the kernel, for tests");
+
+/* The devices that are there. */
+struct kv_known {
+	struct list_head list;
+	struct ib_device *device;
+};
+
+static LIST_HEAD(kv_known);
+static DEFINE_MUTEX(kv_known_lock);
+
+static int kv_added(struct ib_device *device)
+{
+	struct kv_known *known = kzalloc(sizeof(*known), GFP_KERNEL);
+
+	if (!known)
+		return -ENOMEM;
+	known->device = device;
+	mutex_lock(&kv_known_lock);
+	list_add_tail(&known->list, &kv_known);
+	mutex_unlock(&kv_known_lock);
+	return 0;
+}
+
+static void kv_removed(struct ib_device *device, void *data)
+{
+	struct kv_known *known, *next;
+
+	mutex_lock(&kv_known_lock);
+	list_for_each_entry_safe(known, next, &kv_known, list) {
+		if (known->device == device) {
+			list_del(&known->list);
+			kfree(known);
+		}
+	}
+	mutex_unlock(&kv_known_lock);
+}
+
+static struct ib_client kv_client = {
+	.name = KBUILD_MODNAME,
+	.add = kv_added,
+	.remove = kv_removed,
+};
+
+int kv_start(void)
+{
+	return ib_register_client(&kv_client);
+}
+
+void kv_stop(void)
+{
+	ib_unregister_client(&kv_client);
+}
+
+/* Returns an IPv4 address of a port that is up, or zero. */
+static u32 kv_host(struct ib_device *device, u32 port)
+{
+	struct ib_port_attr attr;
+	union ib_gid gid;
+	int at;
+
+	if (ib_query_port(device, port, &attr) || attr.state != IB_PORT_ACTIVE)
+		return 0;
+	for (at = 0; at < attr.gid_tbl_len; at++) {
+		if (rdma_query_gid(device, port, at, &gid))
+			continue;
+		if (ipv6_addr_v4mapped((struct in6_addr *)gid.raw))
+			return ntohl(((struct in6_addr *)gid.raw)->s6_addr32[3]);
+	}
+	return 0;
+}
+
+static bool kv_describe(struct ib_device *device, struct kv_device *to)
+{
+	const struct ib_device_attr *attrs = &device->attrs;
+	struct ib_port_attr attr;
+	u32 port;
+
+	memset(to, 0, sizeof(*to));
+	rdma_for_each_port (device, port) {
+		to->host = kv_host(device, port);
+		if (to->host && !ib_query_port(device, port, &attr))
+			break;
+	}
+	if (!to->host)
+		return false;
+	strscpy(to->name, dev_name(&device->dev), sizeof(to->name));
+	/* One queue of completions has what both queues of work end with. */
+	to->depth = min(attrs->max_qp_wr, attrs->max_cqe / 2);
+	to->pieces = min(attrs->max_send_sge, attrs->max_recv_sge);
+	to->read_pieces = attrs->max_sge_rd ? min_t(u32, attrs->max_sge_rd, to->pieces) : to->pieces;
+	/* Without them memory is not registered. */
+	if (attrs->device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS) {
+		to->regions = attrs->max_mr;
+		to->region_pages = attrs->max_fast_reg_page_list_len;
+	}
+	to->queue_pairs = attrs->max_qp;
+	to->queues = attrs->max_cq;
+	to->longest = attr.max_msg_sz;
+	return true;
+}
+
+size_t kv_devices(struct kv_device *to, size_t space)
+{
+	struct kv_known *known;
+	size_t count = 0;
+
+	mutex_lock(&kv_known_lock);
+	list_for_each_entry(known, &kv_known, list) {
+		if (count < space && kv_describe(known->device, to + count))
+			count++;
+	}
+	mutex_unlock(&kv_known_lock);
+	return count;
+}
+
+/* Finds a device, which stays until it is put. */
+static struct ib_device *kv_find(const char *name, size_t len)
+{
+	struct ib_device *device = NULL;
+	struct kv_known *known;
+
+	mutex_lock(&kv_known_lock);
+	list_for_each_entry(known, &kv_known, list) {
+		const char *is = dev_name(&known->device->dev);
+
+		if (strlen(is) == len && !memcmp(is, name, len) && ib_device_try_get(known->device)) {
+			device = known->device;
+			break;
+		}
+	}
+	mutex_unlock(&kv_known_lock);
+	return device;
+}
+
+/* Describes the way from a port to itself. */
+static int kv_self(struct kv_domain *of, const struct ib_port_attr *port, struct rdma_ah_attr *way)
+{
+	const struct ib_gid_attr *gid;
+	struct net_device *device;
+	int at, status = -ENODEV;
+
+	way->type = rdma_ah_find_type(of->device, of->port);
+	rdma_ah_set_port_num(way, of->port);
+	if (way->type == RDMA_AH_ATTR_TYPE_IB) {
+		rdma_ah_set_dlid(way, port->lid);
+		return 0;
+	}
+	for (at = 0; status && at < port->gid_tbl_len; at++) {
+		gid = rdma_get_gid_attr(of->device, of->port, at);
+		if (IS_ERR(gid))
+			continue;
+		rdma_ah_set_grh(way, (union ib_gid *)&gid->gid, 0, at, 1, 0);
+		rcu_read_lock();
+		device = rdma_read_gid_attr_ndev_rcu(gid);
+		if (!IS_ERR(device)) {
+			ether_addr_copy(way->roce.dmac, device->dev_addr);
+			status = 0;
+		}
+		rcu_read_unlock();
+		rdma_put_gid_attr(gid);
+	}
+	return status;
+}
+
+/* Connects the queue pair of a domain with itself, also again after an error. */
+static int kv_domain_ready(struct kv_domain *of)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_RESET };
+	struct ib_port_attr port;
+	int status = ib_query_port(of->device, of->port, &port);
+
+	if (!status)
+		status = ib_modify_qp(of->qp, &attr, IB_QP_STATE);
+	if (status)
+		return status;
+	attr.qp_state = IB_QPS_INIT;
+	attr.port_num = of->port;
+	status = ib_modify_qp(of->qp, &attr, IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_ACCESS_FLAGS);
+	if (!status)
+		status = kv_self(of, &port, &attr.ah_attr);
+	if (status)
+		return status;
+	attr.qp_state = IB_QPS_RTR;
+	attr.path_mtu = port.active_mtu;
+	attr.dest_qp_num = of->qp->qp_num;
+	attr.min_rnr_timer = 12;
+	status = ib_modify_qp(of->qp, &attr, IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU | IB_QP_DEST_QPN | IB_QP_RQ_PSN |
+						     IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_MIN_RNR_TIMER);
+	if (status)
+		return status;
+	attr.qp_state = IB_QPS_RTS;
+	attr.timeout = 14;
+	attr.retry_cnt = 7;
+	attr.rnr_retry = 7;
+	return ib_modify_qp(of->qp, &attr, IB_QP_STATE | IB_QP_TIMEOUT | IB_QP_RETRY_CNT | IB_QP_RNR_RETRY | IB_QP_SQ_PSN |
+						   IB_QP_MAX_QP_RD_ATOMIC);
+}
+
+static int kv_domain_make(struct kv_domain *of)
+{
+	struct ib_qp_init_attr init = {
+		.qp_type = IB_QPT_RC,
+		.sq_sig_type = IB_SIGNAL_ALL_WR,
+		.cap = { .max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
+	};
+	u32 port;
+
+	rdma_for_each_port (of->device, port) {
+		if (kv_host(of->device, port)) {
+			of->port = port;
+			break;
+		}
+	}
+	if (!of->port)
+		return -ENODEV;
+	of->pd = ib_alloc_pd(of->device, 0);
+	if (IS_ERR(of->pd))
+		return PTR_ERR(of->pd);
+	if (!(of->device->attrs.device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS))
+		return 0;
+	of->cq = ib_alloc_cq(of->device, NULL, 8, 0, IB_POLL_WORKQUEUE);
+	if (IS_ERR(of->cq))
+		return PTR_ERR(of->cq);
+	init.send_cq = of->cq;
+	init.recv_cq = of->cq;
+	init.port_num = of->port;
+	of->qp = ib_create_qp(of->pd, &init);
+	return IS_ERR(of->qp) ? PTR_ERR(of->qp) : kv_domain_ready(of);
+}
+
+struct kv_domain *kv_domain_open(const char *name, size_t len, int *status)
+{
+	struct kv_domain *of = kzalloc(sizeof(*of), GFP_KERNEL);
+	unsigned int saved;
+
+	*status = -ENOMEM;
+	if (!of)
+		return NULL;
+	mutex_init(&of->lock);
+	of->device = kv_find(name, len);
+	*status = -ENODEV;
+	if (of->device) {
+		saved = memalloc_noio_save();
+		*status = kv_domain_make(of);
+		memalloc_noio_restore(saved);
+	}
+	if (!*status)
+		return of;
+	kv_domain_close(of);
+	return NULL;
+}
+
+void kv_domain_close(struct kv_domain *of)
+{
+	if (!IS_ERR_OR_NULL(of->qp))
+		ib_destroy_qp(of->qp);
+	if (!IS_ERR_OR_NULL(of->cq))
+		ib_free_cq(of->cq);
+	if (!IS_ERR_OR_NULL(of->pd))
+		ib_dealloc_pd(of->pd);
+	if (of->device)
+		ib_device_put(of->device);
+	kfree(of);
+}
+
+/* Returns the page that an address of the kernel is in, or null. */
+static struct page *kv_page(const void *at)
+{
+	return virt_addr_valid(at) ? virt_to_page(at) : vmalloc_to_page(at);
+}
+
+/* Memory of peers: the device reaches it by a key of its own. */
+struct kv_region {
+	struct kv_domain *of;
+	struct ib_mr *mr;
+	struct sg_table table;
+	int mapped;
+};
+
+/* A step of the domain's queue pair that is waited for. */
+struct kv_step {
+	struct ib_cqe cqe;
+	struct completion done;
+	enum ib_wc_status status;
+};
+
+static void kv_stepped(struct ib_cq *cq, struct ib_wc *wc)
+{
+	struct kv_step *step = container_of(wc->wr_cqe, struct kv_step, cqe);
+
+	step->status = wc->status;
+	complete(&step->done);
+}
+
+/* Does one step; after a failure the queue pair is made ready again. */
+static int kv_domain_step(struct kv_domain *of, struct ib_send_wr *work)
+{
+	struct kv_step step = { .cqe.done = kv_stepped };
+	int status;
+
+	init_completion(&step.done);
+	work->wr_cqe = &step.cqe;
+	work->send_flags = IB_SEND_SIGNALED;
+	mutex_lock(&of->lock);
+	status = ib_post_send(of->qp, work, NULL);
+	if (!status) {
+		wait_for_completion(&step.done);
+		if (step.status) {
+			pr_warn("kofi_verbs: a registration fails: %s\n", ib_wc_status_msg(step.status));
+			status = -EIO;
+			kv_domain_ready(of);
+		}
+	}
+	mutex_unlock(&of->lock);
+	return status;
+}
+
+static int kv_region_list(struct kv_region *region, u8 *base, size_t len)
+{
+	size_t pages = (offset_in_page(base) + len + PAGE_SIZE - 1) / PAGE_SIZE;
+	struct scatterlist *at;
+	struct page *page;
+	int index, status;
+	size_t part;
+
+	if (!region->of->qp)
+		return -EOPNOTSUPP;
+	if (pages > region->of->device->attrs.max_fast_reg_page_list_len)
+		return -EINVAL;
+	status = sg_alloc_table(&region->table, pages, GFP_NOIO);
+	if (status)
+		return status;
+	for_each_sg (region->table.sgl, at, pages, index) {
+		page = kv_page(base);
+		if (!page)
+			return -EINVAL;
+		part = min_t(size_t, len, PAGE_SIZE - offset_in_page(base));
+		sg_set_page(at, page, part, offset_in_page(base));
+		base += part;
+		len -= part;
+	}
+	region->mapped = ib_dma_map_sg(region->of->device, region->table.sgl, pages, DMA_BIDIRECTIONAL);
+	return region->mapped ? 0 : -ENOMEM;
+}
+
+static int kv_region_make(struct kv_region *region, void *base, size_t len, int access)
+{
+	struct ib_reg_wr work = { .wr.opcode = IB_WR_REG_MR };
+	int status = kv_region_list(region, base, len);
+
+	if (status)
+		return status;
+	region->mr = ib_alloc_mr(region->of->pd, IB_MR_TYPE_MEM_REG, region->table.orig_nents);
+	if (IS_ERR(region->mr))
+		return PTR_ERR(region->mr);
+	if (ib_map_mr_sg(region->mr, region->table.sgl, region->mapped, NULL, PAGE_SIZE) != region->mapped)
+		return -EINVAL;
+	/* Peers name it by its address in the kernel, whatever addresses the device has for the pages. */
+	region->mr->iova = (uintptr_t)base;
+	ib_update_fast_reg_key(region->mr, ib_inc_rkey(region->mr->rkey));
+	work.mr = region->mr;
+	work.key = region->mr->rkey;
+	work.access = access;
+	return kv_domain_step(region->of, &work.wr);
+}
+
+static void kv_region_drop(struct kv_region *region)
+{
+	if (!IS_ERR_OR_NULL(region->mr))
+		ib_dereg_mr(region->mr);
+	if (region->mapped)
+		ib_dma_unmap_sg(region->of->device, region->table.sgl, region->table.orig_nents, DMA_BIDIRECTIONAL);
+	sg_free_table(&region->table);
+	kfree(region);
+}
+
+struct kv_region *kv_region_new(struct kv_domain *of, void *base, size_t len, bool is_read, bool is_written, u32 *key, int *status)
+{
+	int access = (is_read ? IB_ACCESS_REMOTE_READ : 0) | (is_written ? IB_ACCESS_REMOTE_WRITE | IB_ACCESS_LOCAL_WRITE : 0);
+	struct kv_region *region = kzalloc(sizeof(*region), GFP_NOIO);
+	unsigned int saved;
+
+	*status = -ENOMEM;
+	if (!region)
+		return NULL;
+	region->of = of;
+	saved = memalloc_noio_save();
+	*status = kv_region_make(region, base, len, access);
+	memalloc_noio_restore(saved);
+	if (*status) {
+		kv_region_drop(region);
+		return NULL;
+	}
+	*key = region->mr->rkey;
+	return region;
+}
+
+void kv_region_free(struct kv_region *region)
+{
+	struct ib_send_wr work = { .opcode = IB_WR_LOCAL_INV, .ex.invalidate_rkey = region->mr->rkey };
+
+	/* Where that fails, ending the registration does it. */
+	kv_domain_step(region->of, &work);
+	kv_region_drop(region);
+}
+
+static enum dma_data_direction kv_direction(bool is_written)
+{
+	return is_written ? DMA_FROM_DEVICE : DMA_TO_DEVICE;
+}
+
+/* Maps memory for the device; returns how many pieces that are. */
+int kv_map(struct kv_domain *of, void *base, size_t len, bool is_written, struct kv_piece *to, u32 space)
+{
+	bool is_whole = virt_addr_valid(base) ? virt_addr_valid((u8 *)base + len - 1) :
+						ib_uses_virt_dma(of->device) && !by_page;
+	u32 count = 0;
+	u8 *at = base;
+
+	while (len) {
+		size_t part = is_whole ? len : min_t(size_t, len, PAGE_SIZE - offset_in_page(at));
+		struct page *page = is_whole ? NULL : kv_page(at);
+
+		if (count == space || (!is_whole && !page)) {
+			kv_unmap(of, is_written, to, count);
+			return count == space ? -EMSGSIZE : -EINVAL;
+		}
+		to[count].addr = is_whole ? ib_dma_map_single(of->device, at, part, kv_direction(is_written)) :
+					    ib_dma_map_page(of->device, page, offset_in_page(at), part, kv_direction(is_written));
+		if (ib_dma_mapping_error(of->device, to[count].addr)) {
+			kv_unmap(of, is_written, to, count);
+			return -ENOMEM;
+		}
+		to[count].len = part;
+		to[count].key = of->pd->local_dma_lkey;
+		count++;
+		at += part;
+		len -= part;
+	}
+	return count;
+}
+
+void kv_unmap(struct kv_domain *of, bool is_written, const struct kv_piece *list, u32 count)
+{
+	u32 at;
+
+	/* Single and page are unmapped alike. */
+	for (at = 0; at < count; at++)
+		ib_dma_unmap_page(of->device, list[at].addr, list[at].len, kv_direction(is_written));
+}

@@ -1,0 +1,434 @@
+/* Connections of rdma_cm, and their queues of work. */
+#include <linux/net.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <rdma/ib_cm.h>
+#include <rdma/rdma_cm.h>
+#include "verbs_parts.h"
+
+/* Most requests for connections that wait for a listener's owner to take them. */
+#define KV_WAITING 64
+/* Milliseconds until an address, or a route, counts as not to be found. */
+#define KV_RESOLVE 2000
+
+struct kv_note {
+	struct list_head list;
+	struct kv_event event;
+	/* Of a request: the connection that it asks for. */
+	struct kv_link *link;
+};
+
+struct kv_link {
+	struct rdma_cm_id *id;
+	struct kv_domain *domain;
+	struct ib_cq *cq;
+	/* What a peer may ask at a time, as its request says. */
+	u8 reads_in, reads_out;
+	bool is_listening;
+	spinlock_t lock;
+	/* What is queued when something has happened. */
+	const void *owner;
+	struct list_head notes;
+	u32 waiting;
+	struct rcu_head rcu;
+};
+
+static void kv_wake(struct kv_link *of)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&of->lock, flags);
+	if (of->owner)
+		kofi_verbs_rs_wake(of->owner);
+	spin_unlock_irqrestore(&of->lock, flags);
+}
+
+static struct kv_link *kv_link_new(struct rdma_cm_id *id, const void *owner)
+{
+	struct kv_link *of = kzalloc(sizeof(*of), GFP_NOIO);
+
+	if (!of)
+		return NULL;
+	spin_lock_init(&of->lock);
+	INIT_LIST_HEAD(&of->notes);
+	of->id = id;
+	of->owner = owner;
+	return of;
+}
+
+static const void *kv_data(struct rdma_cm_id *id, struct rdma_cm_event *event, u8 *len)
+{
+	*len = 0;
+	switch (event->event) {
+	case RDMA_CM_EVENT_REJECTED:
+		return rdma_consumer_reject_data(id, event, len);
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+	case RDMA_CM_EVENT_ESTABLISHED:
+		*len = event->param.conn.private_data_len;
+		return event->param.conn.private_data;
+	default:
+		return NULL;
+	}
+}
+
+/* Takes an event; in a thread of rdma_cm's. What it returns for a request other than zero ends the new connection. */
+static int kv_happened(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+	bool is_request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST;
+	struct kv_link *of = id->context;
+	struct kv_note *note = kzalloc(sizeof(*note), GFP_NOIO | __GFP_NOFAIL);
+	unsigned long flags;
+	const void *data;
+	bool is_taken;
+	u8 len;
+
+	data = kv_data(id, event, &len);
+	note->event.kind = event->event;
+	note->event.status = event->status;
+	if (data) {
+		note->event.len = min_t(u32, len, KV_EVENT_DATA);
+		memcpy(note->event.data, data, note->event.len);
+	}
+	if (is_request) {
+		note->link = kv_link_new(id, NULL);
+		if (!note->link) {
+			kfree(note);
+			return -ENOMEM;
+		}
+		note->link->reads_in = event->param.conn.responder_resources;
+		note->link->reads_out = event->param.conn.initiator_depth;
+	}
+	spin_lock_irqsave(&of->lock, flags);
+	is_taken = !is_request || of->waiting < KV_WAITING;
+	if (is_taken) {
+		of->waiting += is_request;
+		if (is_request)
+			id->context = note->link;
+		list_add_tail(&note->list, &of->notes);
+		if (of->owner)
+			kofi_verbs_rs_wake(of->owner);
+	}
+	spin_unlock_irqrestore(&of->lock, flags);
+	if (is_taken)
+		return 0;
+	kfree(note->link);
+	kfree(note);
+	return -ENOBUFS;
+}
+
+struct kv_link *kv_link_open(const void *owner, int *status)
+{
+	struct kv_link *of = kv_link_new(NULL, owner);
+	struct rdma_cm_id *id;
+
+	*status = -ENOMEM;
+	if (!of)
+		return NULL;
+	id = rdma_create_id(&init_net, kv_happened, of, RDMA_PS_TCP, IB_QPT_RC);
+	*status = PTR_ERR_OR_ZERO(id);
+	if (*status) {
+		kfree(of);
+		return NULL;
+	}
+	of->id = id;
+	return of;
+}
+
+/* Takes the first note of a link out. */
+static struct kv_note *kv_note(struct kv_link *of)
+{
+	struct kv_note *note;
+	unsigned long flags;
+
+	spin_lock_irqsave(&of->lock, flags);
+	note = list_first_entry_or_null(&of->notes, struct kv_note, list);
+	if (note) {
+		list_del(&note->list);
+		of->waiting -= note->link != NULL;
+	}
+	spin_unlock_irqrestore(&of->lock, flags);
+	return note;
+}
+
+void kv_link_close(struct kv_link *of)
+{
+	struct kv_note *note;
+
+	kv_link_set_owner(of, NULL);
+	kv_queues_close(of);
+	/* No event comes after this. */
+	rdma_destroy_id(of->id);
+	while ((note = kv_note(of))) {
+		if (note->link)
+			kv_link_close(note->link);
+		kfree(note);
+	}
+	/* A completion may be on its way out of the handler still. */
+	kfree_rcu(of, rcu);
+}
+
+void kv_link_set_owner(struct kv_link *of, const void *owner)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&of->lock, flags);
+	of->owner = owner;
+	if (owner)
+		kofi_verbs_rs_wake(owner);
+	spin_unlock_irqrestore(&of->lock, flags);
+}
+
+static struct sockaddr_in kv_address(u32 host, u16 port)
+{
+	return (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(host),
+		.sin_port = htons(port),
+	};
+}
+
+static void kv_read_name(const struct sockaddr_storage *from, u32 *host, u16 *port)
+{
+	const struct sockaddr_in *at = (const struct sockaddr_in *)from;
+
+	*host = from->ss_family == AF_INET ? ntohl(at->sin_addr.s_addr) : 0;
+	*port = from->ss_family == AF_INET ? ntohs(at->sin_port) : 0;
+}
+
+int kv_link_bind(struct kv_link *of, u32 host, u16 port)
+{
+	struct sockaddr_in at = kv_address(host, port);
+
+	if (port)
+		rdma_set_reuseaddr(of->id, 1);
+	return rdma_bind_addr(of->id, (struct sockaddr *)&at);
+}
+
+int kv_link_listen(struct kv_link *of, int backlog)
+{
+	return rdma_listen(of->id, backlog);
+}
+
+void kv_link_name(struct kv_link *of, u32 *host, u16 *port)
+{
+	kv_read_name(&of->id->route.addr.src_addr, host, port);
+}
+
+void kv_link_peer(struct kv_link *of, u32 *host, u16 *port)
+{
+	kv_read_name(&of->id->route.addr.dst_addr, host, port);
+}
+
+int kv_link_resolve(struct kv_link *of, u32 host, u16 port)
+{
+	struct sockaddr_in to = kv_address(host, port);
+
+	return rdma_resolve_addr(of->id, NULL, (struct sockaddr *)&to, KV_RESOLVE);
+}
+
+int kv_link_route(struct kv_link *of)
+{
+	return rdma_resolve_route(of->id, KV_RESOLVE);
+}
+
+/* What all connections have. Messages wait as long as the peer has no receive for them. */
+static struct rdma_conn_param kv_param(struct kv_link *of, const u8 *data, u8 len)
+{
+	const struct ib_device_attr *attrs = &of->id->device->attrs;
+
+	return (struct rdma_conn_param){
+		.private_data = data,
+		.private_data_len = len,
+		.responder_resources = min(attrs->max_qp_rd_atom, U8_MAX),
+		.initiator_depth = min(attrs->max_qp_init_rd_atom, U8_MAX),
+		.retry_count = 7,
+		.rnr_retry_count = 7,
+	};
+}
+
+int kv_link_connect(struct kv_link *of, const u8 *data, u8 len)
+{
+	struct rdma_conn_param param = kv_param(of, data, len);
+
+	return rdma_connect(of->id, &param);
+}
+
+int kv_link_accept(struct kv_link *of, const u8 *data, u8 len)
+{
+	struct rdma_conn_param param = kv_param(of, data, len);
+	int status;
+
+	param.responder_resources = min(param.responder_resources, of->reads_in);
+	param.initiator_depth = min(param.initiator_depth, of->reads_out);
+	rdma_lock_handler(of->id);
+	status = rdma_accept(of->id, &param);
+	rdma_unlock_handler(of->id);
+	return status;
+}
+
+int kv_link_reject(struct kv_link *of, const u8 *data, u8 len)
+{
+	return rdma_reject(of->id, data, len, IB_CM_REJ_CONSUMER_DEFINED);
+}
+
+/* Ends the connection; what is outstanding ends, also where there was none yet. */
+void kv_link_disconnect(struct kv_link *of)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+
+	rdma_disconnect(of->id);
+	if (of->cq)
+		ib_modify_qp(of->id->qp, &attr, IB_QP_STATE);
+}
+
+/* Takes a request for a connection out; null when there is none. */
+struct kv_link *kv_link_arrival(struct kv_link *of, struct kv_event *event)
+{
+	struct kv_link *link = NULL;
+	struct kv_note *note;
+
+	while (!link && (note = kv_note(of))) {
+		link = note->link;
+		*event = note->event;
+		kfree(note);
+	}
+	return link;
+}
+
+bool kv_link_event(struct kv_link *of, struct kv_event *event)
+{
+	struct kv_note *note = kv_note(of);
+
+	if (!note)
+		return false;
+	*event = note->event;
+	if (note->link)
+		kv_link_close(note->link);
+	kfree(note);
+	return true;
+}
+
+static void kv_completed(struct ib_cq *cq, void *of)
+{
+	kv_wake(of);
+}
+
+/* The queue pair is in error: what is outstanding ends, by completions. */
+static void kv_broken(struct ib_event *event, void *of)
+{
+	kv_wake(of);
+}
+
+int kv_queues_open(struct kv_link *of, struct kv_domain *domain, u32 depth, u32 pieces)
+{
+	struct ib_cq_init_attr attr = { .cqe = 2 * depth };
+	struct ib_qp_init_attr init = {
+		.event_handler = kv_broken,
+		.qp_context = of,
+		.qp_type = IB_QPT_RC,
+		.sq_sig_type = IB_SIGNAL_ALL_WR,
+		.cap = { .max_send_wr = depth, .max_recv_wr = depth, .max_send_sge = pieces, .max_recv_sge = pieces },
+	};
+	unsigned int saved;
+	int status;
+
+	if (of->cq)
+		return -EISCONN;
+	if (of->id->device != domain->device)
+		return -EADDRNOTAVAIL;
+	saved = memalloc_noio_save();
+	of->cq = ib_create_cq(domain->device, kv_completed, NULL, of, &attr);
+	status = PTR_ERR_OR_ZERO(of->cq);
+	if (status) {
+		of->cq = NULL;
+	} else {
+		init.send_cq = of->cq;
+		init.recv_cq = of->cq;
+		status = rdma_create_qp(of->id, domain->pd, &init);
+		if (status) {
+			ib_destroy_cq(of->cq);
+			of->cq = NULL;
+		}
+	}
+	memalloc_noio_restore(saved);
+	return status;
+}
+
+/* After this the device does not touch the memory of any work. */
+void kv_queues_close(struct kv_link *of)
+{
+	if (!of->cq)
+		return;
+	rdma_disconnect(of->id);
+	rdma_destroy_qp(of->id);
+	ib_destroy_cq(of->cq);
+	of->cq = NULL;
+}
+
+int kv_post(struct kv_link *of, const struct kv_work *work)
+{
+	static const enum ib_wr_opcode plain[] = { IB_WR_SEND, IB_WR_RDMA_WRITE, IB_WR_RDMA_READ };
+	static const enum ib_wr_opcode with_data[] = { IB_WR_SEND_WITH_IMM, IB_WR_RDMA_WRITE_WITH_IMM, IB_WR_RDMA_READ };
+	struct ib_rdma_wr wr = {
+		.wr = {
+			.wr_id = work->id,
+			.sg_list = (struct ib_sge *)work->list,
+			.num_sge = work->count,
+			.send_flags = IB_SEND_SIGNALED | (work->flags & KV_FENCE ? IB_SEND_FENCE : 0),
+			.ex.imm_data = htonl(work->data),
+		},
+		.remote_addr = work->remote,
+		.rkey = work->key,
+	};
+
+	BUILD_BUG_ON(sizeof(struct kv_piece) != sizeof(struct ib_sge));
+	if (!of->cq)
+		return -ENOTCONN;
+	if (work->opcode >= ARRAY_SIZE(plain))
+		return -EINVAL;
+	wr.wr.opcode = work->flags & KV_WITH_DATA ? with_data[work->opcode] : plain[work->opcode];
+	return ib_post_send(of->id->qp, &wr.wr, NULL);
+}
+
+int kv_post_receive(struct kv_link *of, u64 id, const struct kv_piece *list, u32 count)
+{
+	struct ib_recv_wr wr = { .wr_id = id, .sg_list = (struct ib_sge *)list, .num_sge = count };
+
+	if (!of->cq)
+		return -ENOTCONN;
+	return ib_post_recv(of->id->qp, &wr, NULL);
+}
+
+int kv_poll(struct kv_link *of, struct kv_done *to, int space)
+{
+	struct ib_wc list[8];
+	int count = of->cq ? ib_poll_cq(of->cq, min_t(int, space, ARRAY_SIZE(list)), list) : 0;
+	int at;
+
+	for (at = 0; at < count; at++) {
+		const struct ib_wc *wc = list + at;
+		bool is_well = wc->status == IB_WC_SUCCESS;
+
+		to[at] = (struct kv_done){ .id = wc->wr_id, .status = wc->status, .len = wc->byte_len };
+		if (is_well && wc->opcode & IB_WC_RECV)
+			to[at].flags = wc->opcode == IB_WC_RECV_RDMA_WITH_IMM ? KV_IS_WRITE : KV_IS_MESSAGE;
+		if (is_well && wc->wc_flags & IB_WC_WITH_IMM) {
+			to[at].flags |= KV_HAS_DATA;
+			to[at].data = ntohl(wc->ex.imm_data);
+		}
+	}
+	return count;
+}
+
+/* Has the next completion queue the owner's task; returns whether there may be one already. */
+bool kv_arm(struct kv_link *of)
+{
+	return of->cq && ib_req_notify_cq(of->cq, IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS) > 0;
+}
+
+/* What peers cause goes to the log at a bounded rate. */
+void kv_warn(const char *text, size_t len)
+{
+	if (net_ratelimit())
+		pr_warn("kofi_verbs: %.*s\n", (int)len, text);
+}
