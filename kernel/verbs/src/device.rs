@@ -273,8 +273,9 @@ impl Device for VerbsDevice {
         }
         let (depth, pieces) = (queue_size(self.facts()), self.facts().pieces);
         let pieces = pieces.min(parts::MOST_PIECES as u32);
-        self.link
-            .open_queues(self.domain.raw(), depth as u32, pieces)?;
+        let domain = self.domain.raw();
+        // SAFETY: the device keeps the domain, and drops it after the link.
+        unsafe { self.link.open_queues(domain, depth as u32, pieces) }?;
         self.has_queues = true;
         Ok(())
     }

@@ -215,7 +215,7 @@ impl World {
                 Opcode::Write if self.link(peer).receives.is_empty() => return,
                 Opcode::Write => {
                     let status = self.copy(&work, &from);
-                    self.deliver(peer, &work, &[], IS_WRITE).unwrap_or(status)
+                    self.deliver(peer, &work, &from, IS_WRITE).unwrap_or(status)
                 }
                 Opcode::Read if self.reach(peer, &work, &from).is_none() => ACCESS,
                 Opcode::Read => self.copy(&work, &from),
@@ -229,16 +229,18 @@ impl World {
         }
     }
 
-    /// Has a receive of the peer end; `None` when it has none.
+    /// Has a receive of the peer end, for a message or a write that has been done; `None` when it has none.
     fn deliver(&mut self, peer: usize, work: &Work, from: &[Piece], flags: u32) -> Option<u32> {
         let other = self.link(peer);
         let (id, to) = other.receives.pop_front()?;
         let len = total(from);
-        if len > total(&to) {
-            other.end(failed(id, LENGTH));
-            return Some(INVALID);
+        if flags == IS_MESSAGE {
+            if len > total(&to) {
+                other.end(failed(id, LENGTH));
+                return Some(INVALID);
+            }
+            copy_pieces(from, &to, len);
         }
-        copy_pieces(from, &to, len);
         let with_data = work.flags & WITH_DATA != 0;
         other.end(Done {
             id,
@@ -508,7 +510,9 @@ impl RawLink {
         came.map(|came| *event = came).is_some()
     }
 
-    pub(crate) fn open_queues(&self, of: &RawDomain, _: u32, _: u32) -> Result<(), Errno> {
+    /// # Safety
+    /// As the kernel's.
+    pub(crate) unsafe fn open_queues(&self, of: &RawDomain, _: u32, _: u32) -> Result<(), Errno> {
         with(|world| world.link(self.0).domain = Some(of.0));
         Ok(())
     }

@@ -262,13 +262,15 @@ impl RawLink {
         unsafe { kv_link_event(self.0.get(), event) }
     }
 
-    pub(crate) fn open_queues(
+    /// # Safety
+    /// The domain lives longer than the link.
+    pub(crate) unsafe fn open_queues(
         &self,
         domain: &RawDomain,
         depth: u32,
         pieces: u32,
     ) -> Result<(), Errno> {
-        // SAFETY: both are open; who opens queues keeps the domain longer than the link.
+        // SAFETY: both are open; the rest is the caller's contract.
         check(unsafe { kv_queues_open(self.0.get(), domain.0.get(), depth, pieces) }).map(drop)
     }
 

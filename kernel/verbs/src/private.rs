@@ -40,7 +40,6 @@ pub(crate) fn unpack(bytes: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
 
     #[test]
     fn padding_is_no_data() {
@@ -59,7 +58,7 @@ mod tests {
 
     #[test]
     fn data_has_a_limit() {
-        assert_eq!(Private::pack(&vec![7; LONGEST]).unwrap().bytes().len(), 56);
-        assert!(Private::pack(&vec![7; LONGEST + 1]).is_err());
+        assert_eq!(Private::pack(&[7; LONGEST]).unwrap().bytes().len(), 56);
+        assert!(Private::pack(&[7; LONGEST + 1]).is_err());
     }
 }
