@@ -62,7 +62,9 @@ cp /mod/*.ko /bin/busybox /from
 dd if=/dev/urandom of=/from/random bs=1M count=4 2> /dev/null
 truncate -s 64M /tmp/disk
 
-insmod /mod/kofi.ko && insmod /mod/$PROVIDER.ko
+insmod /mod/kofi.ko
+[ $PROVIDER != kofi_verbs ] || rdma-up
+insmod /mod/$PROVIDER.ko
 refused disk
 say "a disk without a target is not loaded"
 target file=/tmp/disk && disk && [ "$(cat /sys/block/kofi0/size)" = 131072 ]

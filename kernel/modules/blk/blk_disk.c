@@ -153,9 +153,8 @@ int blk_memory(struct blk_device *dev)
 {
 	u32 at, depth = dev->settings.depth;
 
-	dev->memory_size = (size_t)depth * dev->settings.longest;
 	/* Zeroed: targets see what earlier requests left in it, and nothing else of this kernel. */
-	dev->memory = vzalloc(dev->memory_size);
+	dev->memory = vzalloc((size_t)depth * dev->settings.longest);
 	dev->slots = kvcalloc(depth, sizeof(*dev->slots), GFP_KERNEL);
 	if (!dev->memory || !dev->slots)
 		return -ENOMEM;

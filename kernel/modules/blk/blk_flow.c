@@ -37,11 +37,10 @@ static int blk_send(struct blk_device *dev, struct blk_slot *slot)
 	u64 id = dev->next_id << 16 | tag;
 	bool has_blocks = slot->op != KOFI_BLK_FLUSH;
 	bool is_durable = slot->rq->cmd_flags & REQ_FUA;
-	u64 addr = dev->link.base + ((u8 *)slot->buffer - dev->memory);
 	int status;
 
-	status = kofi_blk_rs_request(slot->op, is_durable, slot->len, id, has_blocks ? blk_rq_pos(slot->rq) : 0, addr,
-				     fi_mr_key(dev->link.mr), message);
+	status = kofi_blk_rs_request(slot->op, is_durable, slot->len, id, has_blocks ? blk_rq_pos(slot->rq) : 0,
+				     slot->addr, fi_mr_key(slot->mr), message);
 	if (!status)
 		status = fi_inject(dev->link.ep, message, sizeof(message), 0);
 	if (status)

@@ -22,6 +22,8 @@ int blk_link_open(struct blk_device *dev)
 		return -ENOMEM;
 	hints->ep_attr->type = FI_EP_MSG;
 	hints->caps = FI_MSG | FI_RMA;
+	hints->mode = FI_RX_CQ_DATA;
+	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_ALLOCATED;
 	hints->tx_attr->inject_size = KOFI_BLK_REQUEST;
 	hints->fabric_attr->prov_name = *settings->provider ? (char *)settings->provider : NULL;
 	status = fi_getinfo(KOFI_VERSION, settings->node, settings->service, 0, hints, &link->info);
@@ -45,17 +47,20 @@ int blk_link_open(struct blk_device *dev)
 static void link_disconnect(struct blk_device *dev)
 {
 	struct blk_link *link = &dev->link;
+	u32 at;
 
 	if (link->cq)
 		kofi_cq_set_callback(link->cq, NULL, NULL);
 	if (link->ep)
 		WARN_ON(fi_close(&link->ep->fid));
-	if (link->mr)
-		WARN_ON(fi_close(&link->mr->fid));
+	for (at = 0; dev->slots && at < dev->settings.depth; at++) {
+		if (dev->slots[at].mr)
+			WARN_ON(fi_close(&dev->slots[at].mr->fid));
+		dev->slots[at].mr = NULL;
+	}
 	if (link->cq)
 		WARN_ON(fi_close(&link->cq->fid));
 	link->ep = NULL;
-	link->mr = NULL;
 	link->cq = NULL;
 }
 
@@ -75,6 +80,23 @@ void blk_link_close(struct blk_device *dev)
 	kvfree(link->letters);
 }
 
+/* Registers the buffer of each slot: a device takes no more than some pages at once, and a target reaches no other buffer by its key. */
+static int link_register(struct blk_device *dev)
+{
+	u64 access = FI_REMOTE_READ | FI_REMOTE_WRITE;
+	bool is_virtual = dev->link.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
+	int status = 0;
+	u32 at;
+
+	for (at = 0; !status && at < dev->settings.depth; at++) {
+		struct blk_slot *slot = dev->slots + at;
+
+		slot->addr = is_virtual ? (uintptr_t)slot->buffer : 0;
+		status = fi_mr_reg(dev->link.domain, slot->buffer, dev->settings.longest, access, 0, at + 1, 0, &slot->mr, NULL);
+	}
+	return status;
+}
+
 static int link_connect(struct blk_device *dev)
 {
 	struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_NONE };
@@ -86,8 +108,7 @@ static int link_connect(struct blk_device *dev)
 	cq.size = link->letter_count + 2 * dev->settings.depth;
 	status = fi_cq_open(link->domain, &cq, &link->cq, NULL);
 	if (!status)
-		status = fi_mr_reg(link->domain, dev->memory, dev->memory_size, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 1, 0,
-				   &link->mr, NULL);
+		status = link_register(dev);
 	if (!status)
 		status = fi_endpoint(link->domain, link->info, &link->ep, NULL);
 	if (!status)
@@ -96,7 +117,6 @@ static int link_connect(struct blk_device *dev)
 		status = fi_ep_bind(link->ep, &link->cq->fid, FI_SEND | FI_RECV);
 	if (status)
 		return status;
-	link->base = link->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)dev->memory : 0;
 	kofi_blk_rs_hello(dev->initiator, dev->settings.depth, dev->settings.longest, hello);
 	return fi_connect(link->ep, link->info->dest_addr, hello, sizeof(hello));
 }

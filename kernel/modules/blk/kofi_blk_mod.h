@@ -37,6 +37,9 @@ struct blk_slot {
 	/* When it fails. */
 	unsigned long deadline;
 	void *buffer;
+	/* The buffer's registration for the connection, and how a target names its start. */
+	struct fid_mr *mr;
+	u64 addr;
 };
 
 enum blk_phase {
@@ -58,9 +61,6 @@ struct blk_link {
 	struct fid_eq *eq;
 	struct fid_cq *cq;
 	struct fid_ep *ep;
-	struct fid_mr *mr;
-	/* What peers add to a distance in the buffers. */
-	u64 base;
 	/* Messages of the target. */
 	u8 (*letters)[KOFI_BLK_RESPONSE];
 	u32 letter_count;
@@ -73,7 +73,6 @@ struct blk_device {
 	struct gendisk *gendisk;
 	/* The buffers of all slots, side by side: what targets may access. */
 	u8 *memory;
-	size_t memory_size;
 	struct blk_slot *slots;
 	struct task_struct *thread;
 

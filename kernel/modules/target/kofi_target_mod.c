@@ -220,6 +220,8 @@ static int target_open_fabric(void)
 		return -ENOMEM;
 	hints->ep_attr->type = FI_EP_MSG;
 	hints->caps = FI_MSG | FI_RMA;
+	hints->mode = FI_RX_CQ_DATA;
+	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_ALLOCATED;
 	hints->tx_attr->inject_size = KOFI_BLK_RESPONSE;
 	hints->fabric_attr->prov_name = *provider ? provider : NULL;
 	status = fi_getinfo(KOFI_VERSION, node, service, FI_SOURCE, hints, &on.info);

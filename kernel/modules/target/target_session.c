@@ -97,7 +97,7 @@ static int slot_put(struct target_slot *slot)
 	};
 
 	/* The response must not come before the data is there. */
-	return fi_writemsg(slot->session->ep, &msg, FI_DELIVERY_COMPLETE | FI_COMPLETION);
+	return fi_writemsg(slot->session->ep, &msg, FI_TRANSMIT_COMPLETE | FI_COMPLETION);
 }
 
 static int slot_answer(struct target_slot *slot)
