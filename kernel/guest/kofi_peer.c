@@ -1,9 +1,10 @@
 /*
- * The peer of kofi_pingpong.ko in user space: over a connection of the provider tcp it throws a message to and fro, and checks it.
+ * The peer of kofi_pingpong.ko in user space: over a connection of the provider tcp, or another one, it throws a message to and fro, and
+ * checks it.
  *
- *   kofi_peer listen|connect NODE SERVICE SIZE ROUNDS
+ *   kofi_peer listen|connect NODE SERVICE SIZE ROUNDS [PROVIDER]
  *
- * It runs on any libfabric since 1.18.
+ * It runs on any libfabric since 1.17.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static void check(long result, const char *what)
 	exit(1);
 }
 
-static void open_all(const char *node, const char *service, int listens)
+static void open_all(const char *node, const char *service, int listens, const char *provider)
 {
 	struct fi_eq_attr eq_attr = { .wait_obj = FI_WAIT_UNSPEC };
 	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_UNSPEC };
@@ -44,8 +45,10 @@ static void open_all(const char *node, const char *service, int listens)
 	hints->ep_attr->type = FI_EP_MSG;
 	hints->caps = FI_MSG;
 	hints->addr_format = FI_SOCKADDR_IN;
-	hints->fabric_attr->prov_name = strdup("tcp");
-	check(fi_getinfo(FI_VERSION(1, 18), node, service, listens ? FI_SOURCE : 0, hints, &info), "fi_getinfo");
+	hints->mode = FI_RX_CQ_DATA;
+	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	hints->fabric_attr->prov_name = strdup(provider);
+	check(fi_getinfo(FI_VERSION(1, 17), node, service, listens ? FI_SOURCE : 0, hints, &info), "fi_getinfo");
 	fi_freeinfo(hints);
 	check(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
 	check(fi_eq_open(fabric, &eq_attr, &eq, NULL), "fi_eq_open");
@@ -107,25 +110,42 @@ static void complete(int count, size_t size)
 	}
 }
 
+/* Registers a buffer where the provider asks for that. */
+static void *registered(unsigned char *buffer, size_t size, struct fid_mr **mr)
+{
+	*mr = NULL;
+	if (!(info->domain_attr->mr_mode & FI_MR_LOCAL))
+		return NULL;
+	check(fi_mr_reg(domain, buffer, size, FI_SEND | FI_RECV, 0, 0, 0, mr, NULL), "fi_mr_reg");
+	return fi_mr_desc(*mr);
+}
+
 static void play(int listens, size_t size, int rounds)
 {
 	unsigned char *in = malloc(size), *out = malloc(size);
+	struct fid_mr *in_mr, *out_mr;
+	void *in_desc = registered(in, size, &in_mr), *out_desc = registered(out, size, &out_mr);
 	int round;
 
 	for (round = 0; round < rounds; round++) {
-		check(fi_recv(ep, in, size, NULL, 0, NULL), "fi_recv");
+		check(fi_recv(ep, in, size, in_desc, 0, NULL), "fi_recv");
 		if (listens) {
 			complete(1, size);
-			check(fi_send(ep, in, size, NULL, 0, NULL), "fi_send");
+			check(fi_send(ep, in, size, in_desc, 0, NULL), "fi_send");
 			complete(1, size);
 			continue;
 		}
 		memset(out, round, size);
 		memset(in, ~round, size);
-		check(fi_send(ep, out, size, NULL, 0, NULL), "fi_send");
+		check(fi_send(ep, out, size, out_desc, 0, NULL), "fi_send");
 		complete(2, size);
 		check(memcmp(in, out, size) ? -FI_EIO : 0, "what came back differs");
 	}
+	fi_close(&ep->fid);
+	if (in_mr)
+		fi_close(&in_mr->fid);
+	if (out_mr)
+		fi_close(&out_mr->fid);
 	free(in);
 	free(out);
 }
@@ -136,23 +156,22 @@ int main(int argc, char **argv)
 	uint32_t version = fi_version();
 	size_t size;
 
-	if (argc != 6)
+	if (argc != 6 && argc != 7)
 		return 2;
 	listens = !strcmp(argv[1], "listen");
 	size = strtoul(argv[4], NULL, 0);
 	rounds = atoi(argv[5]);
-	open_all(argv[2], argv[3], listens);
+	open_all(argv[2], argv[3], listens, argc == 7 ? argv[6] : "tcp");
 	meet(listens);
 	play(listens, size, rounds);
-	fi_close(&ep->fid);
 	if (pep)
 		fi_close(&pep->fid);
 	fi_close(&cq->fid);
 	fi_close(&domain->fid);
 	fi_close(&eq->fid);
 	fi_close(&fabric->fid);
-	printf("kofi_peer: libfabric %u.%u, %s, provider version %u.%u: %d rounds of %zu bytes\n", FI_MAJOR(version), FI_MINOR(version),
-	       argv[1], FI_MAJOR(info->fabric_attr->prov_version), FI_MINOR(info->fabric_attr->prov_version), rounds, size);
+	printf("kofi_peer: libfabric %u.%u, %s, provider %s, version %u.%u: %d rounds of %zu bytes\n", FI_MAJOR(version), FI_MINOR(version),
+	       argv[1], info->fabric_attr->prov_name, FI_MAJOR(info->fabric_attr->prov_version), FI_MINOR(info->fabric_attr->prov_version), rounds, size);
 	fi_freeinfo(info);
 	return 0;
 }

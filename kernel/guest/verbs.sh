@@ -31,8 +31,29 @@ played() {
     cat /sys/kernel/debug/kofi_pingpong
     rmmod kofi_pingpong && [ $wait != 300 ]
 }
-played 1 && played 4096 && played 30000
+played 1 && played 4096 && played 100000
 say "a message goes to and fro over a connection"
+# With a program on the C library of Debian, over the verbs of user space; both ways, like `meets` over TCP.
+peer() { timeout 60 kofi_verbs_peer $1 10.0.0.1 $2 $3 20 verbs; }
+ended() {
+    for wait in $(seq 300); do grep -q "^$1 0 rounds 20 of 20 " /sys/kernel/debug/kofi_pingpong && return 0; sleep 0.1; done
+    cat /sys/kernel/debug/kofi_pingpong
+    return 1
+}
+meets() {
+    insmod /mod/kofi_pingpong.ko provider=kofi_verbs listen=10.0.0.1 rounds=20 size=$1 || return 1
+    peer connect 47592 $1 && ended listen
+    met=$?
+    rmmod kofi_pingpong && [ $met = 0 ] || return 1
+    peer listen 47593 $1 &
+    for wait in $(seq 300); do rdma resource show cm_id | grep -q 'LISTEN.*:47593 ' && break; sleep 0.1; done
+    insmod /mod/kofi_pingpong.ko provider=kofi_verbs connect=10.0.0.1 service=47593 rounds=20 size=$1 || return 1
+    wait $! && ended connect
+    met=$?
+    rmmod kofi_pingpong && [ $met = 0 ]
+}
+meets 1 && meets 4096 && meets 100000
+say "a program on the C library's verbs in user space connects, is connected to, and gets back what it sent"
 insmod /mod/kofi_hold.ko && refused rmmod kofi_verbs
 say "the provider is not unloaded while its fabric is open"
 rmmod kofi_hold && rmmod kofi_verbs

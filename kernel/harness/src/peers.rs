@@ -1,16 +1,19 @@
 //! Peers in user space, put into the guest: a hostile one, and a program on each libfabric that is here, with the libraries that it needs.
 //!
 //! Ours is that of `OXI_DIST`, which `cargo xtask dist` prints, or of `target/dist`; the C library is the one inside the MPICH wheel, in the virtual
-//! environment `OXI_MPICH` or `target/venv-mpich`, which `cargo xtask test` makes.
+//! environment `OXI_MPICH` or `target/venv-mpich`, which `cargo xtask test` makes. That one has no verbs; Debian's has, and comes with the library of the software
+//! RDMA device.
 
 use std::env;
 use std::error::Error;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::run;
 use crate::place::Place;
+use crate::programs::{VERBS_PEER, install as install_programs, unpack};
 
 /// The folder of peers in the guest.
 const FOLDER: &str = "peers";
@@ -37,6 +40,34 @@ pub(crate) fn install(place: &Place, root: &Path) -> Result<(), Box<dyn Error>> 
         if library.exists() {
             install_one(place, &library, root, name)?;
         }
+    }
+    install_verbs(place, root)
+}
+
+/// Puts the peer on Debian's libfabric into the guest's bin, and what libibverbs opens by name to where it looks.
+fn install_verbs(place: &Place, root: &Path) -> Result<(), Box<dyn Error>> {
+    let folder = unpack(place, &VERBS_PEER)?;
+    let libraries = folder.join("usr/lib/x86_64-linux-gnu");
+    // A link that Debian makes when the package is installed.
+    let psm = folder.join("usr/lib/libpsm1/libpsm_infinipath.so.1");
+    if !psm.exists() {
+        symlink("libpsm_infinipath.so.1.16", psm)?;
+    }
+    let sources = place.sources.parent().ok_or("kernel has no parent")?;
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-Wall", "-Wl,--allow-shlib-undefined", "-o"]);
+    gcc.arg(folder.join("kofi_verbs_peer"));
+    gcc.arg("-I").arg(sources.join("crates/abi/include"));
+    gcc.arg(place.sources.join("guest/kofi_peer.c"));
+    run(gcc.arg(libraries.join("libfabric.so.1")))?;
+    install_programs(place, &VERBS_PEER, root)?;
+    for file in [
+        "etc/libibverbs.d/rxe.driver",
+        "usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so",
+    ] {
+        let to = root.join(file);
+        fs::create_dir_all(to.parent().ok_or("a file without a folder")?)?;
+        fs::copy(folder.join(file), to)?;
     }
     Ok(())
 }

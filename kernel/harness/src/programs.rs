@@ -39,6 +39,26 @@ pub(crate) const RDMA: Programs = Programs {
     programs: &["usr/bin/rdma"],
 };
 
+/// The peer of the modules on the C library of Debian, whose verbs reaches RDMA devices; [`peers`](crate::peers) compiles it.
+pub(crate) const VERBS_PEER: Programs = Programs {
+    group: "libfabric",
+    packages: &[
+        "libfabric1",
+        "ibverbs-providers",
+        "libatomic1",
+        "libc6",
+        "libibverbs1",
+        "libnl-3-200",
+        "libnl-route-3-200",
+        "libnuma1",
+        "libpsm-infinipath1",
+        "libpsm2-2",
+        "librdmacm1",
+        "libuuid1",
+    ],
+    programs: &["kofi_verbs_peer"],
+};
+
 /// What loads a disk, with all that Debian builds it with.
 pub(crate) const FIO: Programs = Programs {
     group: "fio",
@@ -136,9 +156,7 @@ pub(crate) fn install(
     programs: &Programs,
     root: &Path,
 ) -> Result<(), Box<dyn Error>> {
-    let folder = place.unpacked(programs.group);
-    let packages: Vec<String> = programs.packages.iter().map(|&name| name.into()).collect();
-    unpack_group(&folder, &packages)?;
+    let folder = unpack(place, programs)?;
     let mut libraries = BTreeMap::new();
     collect(&folder, &mut libraries)?;
     let to = root.join("lib");
@@ -164,6 +182,17 @@ pub(crate) fn install(
         }
     }
     Ok(())
+}
+
+/// Unpacks the packages of programs, and returns the folder in which they are.
+///
+/// # Errors
+/// A package cannot be had.
+pub(crate) fn unpack(place: &Place, programs: &Programs) -> Result<PathBuf, Box<dyn Error>> {
+    let folder = place.unpacked(programs.group);
+    let packages: Vec<String> = programs.packages.iter().map(|&name| name.into()).collect();
+    unpack_group(&folder, &packages)?;
+    Ok(folder)
 }
 
 /// Copies the modules of Debian's kernel into /mod that a guest needs.

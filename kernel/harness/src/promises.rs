@@ -159,7 +159,11 @@ const DISK_SCRIPT: &str = include_str!("../../guest/disk.sh");
 const VERBS_SCRIPT: &str = include_str!("../../guest/verbs.sh");
 
 /// The providers over which the disk is tried, each in a guest of its own, and the node of the target there.
-const PROVIDERS: [(&str, &str); 2] = [("kofi_loop", "target"), ("kofi_tcp", "127.0.0.1")];
+const PROVIDERS: [(&str, &str); 3] = [
+    ("kofi_loop", "target"),
+    ("kofi_tcp", "127.0.0.1"),
+    ("kofi_verbs", "10.0.0.1"),
+];
 
 /// Returns the names of the providers over which the disk is tried.
 pub(crate) fn providers() -> Vec<&'static str> {

@@ -1,9 +1,8 @@
-/* Connections of rdma_cm, and their queues of work. */
+/* Connections of rdma_cm. Their queues of work are in verbs_queues.c. */
 #include <linux/net.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <rdma/ib_cm.h>
-#include <rdma/rdma_cm.h>
 #include "verbs_parts.h"
 
 /* Most requests for connections that wait for a listener's owner to take them. */
@@ -18,22 +17,7 @@ struct kv_note {
 	struct kv_link *link;
 };
 
-struct kv_link {
-	struct rdma_cm_id *id;
-	struct kv_domain *domain;
-	struct ib_cq *cq;
-	/* What a peer may ask at a time, as its request says. */
-	u8 reads_in, reads_out;
-	bool is_listening;
-	spinlock_t lock;
-	/* What is queued when something has happened. */
-	const void *owner;
-	struct list_head notes;
-	u32 waiting;
-	struct rcu_head rcu;
-};
-
-static void kv_wake(struct kv_link *of)
+void kv_wake(struct kv_link *of)
 {
 	unsigned long flags;
 
@@ -306,124 +290,6 @@ bool kv_link_event(struct kv_link *of, struct kv_event *event)
 		kv_link_close(note->link);
 	kfree(note);
 	return true;
-}
-
-static void kv_completed(struct ib_cq *cq, void *of)
-{
-	kv_wake(of);
-}
-
-/* The queue pair is in error: what is outstanding ends, by completions. */
-static void kv_broken(struct ib_event *event, void *of)
-{
-	kv_wake(of);
-}
-
-int kv_queues_open(struct kv_link *of, struct kv_domain *domain, u32 depth, u32 pieces)
-{
-	struct ib_cq_init_attr attr = { .cqe = 2 * depth };
-	struct ib_qp_init_attr init = {
-		.event_handler = kv_broken,
-		.qp_context = of,
-		.qp_type = IB_QPT_RC,
-		.sq_sig_type = IB_SIGNAL_ALL_WR,
-		.cap = { .max_send_wr = depth, .max_recv_wr = depth, .max_send_sge = pieces, .max_recv_sge = pieces },
-	};
-	unsigned int saved;
-	int status;
-
-	if (of->cq)
-		return -EISCONN;
-	if (of->id->device != domain->device)
-		return -EADDRNOTAVAIL;
-	saved = memalloc_noio_save();
-	of->cq = ib_create_cq(domain->device, kv_completed, NULL, of, &attr);
-	status = PTR_ERR_OR_ZERO(of->cq);
-	if (status) {
-		of->cq = NULL;
-	} else {
-		init.send_cq = of->cq;
-		init.recv_cq = of->cq;
-		status = rdma_create_qp(of->id, domain->pd, &init);
-		if (status) {
-			ib_destroy_cq(of->cq);
-			of->cq = NULL;
-		}
-	}
-	memalloc_noio_restore(saved);
-	return status;
-}
-
-/* After this the device does not touch the memory of any work. */
-void kv_queues_close(struct kv_link *of)
-{
-	if (!of->cq)
-		return;
-	rdma_disconnect(of->id);
-	rdma_destroy_qp(of->id);
-	ib_destroy_cq(of->cq);
-	of->cq = NULL;
-}
-
-int kv_post(struct kv_link *of, const struct kv_work *work)
-{
-	static const enum ib_wr_opcode plain[] = { IB_WR_SEND, IB_WR_RDMA_WRITE, IB_WR_RDMA_READ };
-	static const enum ib_wr_opcode with_data[] = { IB_WR_SEND_WITH_IMM, IB_WR_RDMA_WRITE_WITH_IMM, IB_WR_RDMA_READ };
-	struct ib_rdma_wr wr = {
-		.wr = {
-			.wr_id = work->id,
-			.sg_list = (struct ib_sge *)work->list,
-			.num_sge = work->count,
-			.send_flags = IB_SEND_SIGNALED | (work->flags & KV_FENCE ? IB_SEND_FENCE : 0),
-			.ex.imm_data = htonl(work->data),
-		},
-		.remote_addr = work->remote,
-		.rkey = work->key,
-	};
-
-	BUILD_BUG_ON(sizeof(struct kv_piece) != sizeof(struct ib_sge));
-	if (!of->cq)
-		return -ENOTCONN;
-	if (work->opcode >= ARRAY_SIZE(plain))
-		return -EINVAL;
-	wr.wr.opcode = work->flags & KV_WITH_DATA ? with_data[work->opcode] : plain[work->opcode];
-	return ib_post_send(of->id->qp, &wr.wr, NULL);
-}
-
-int kv_post_receive(struct kv_link *of, u64 id, const struct kv_piece *list, u32 count)
-{
-	struct ib_recv_wr wr = { .wr_id = id, .sg_list = (struct ib_sge *)list, .num_sge = count };
-
-	if (!of->cq)
-		return -ENOTCONN;
-	return ib_post_recv(of->id->qp, &wr, NULL);
-}
-
-int kv_poll(struct kv_link *of, struct kv_done *to, int space)
-{
-	struct ib_wc list[8];
-	int count = of->cq ? ib_poll_cq(of->cq, min_t(int, space, ARRAY_SIZE(list)), list) : 0;
-	int at;
-
-	for (at = 0; at < count; at++) {
-		const struct ib_wc *wc = list + at;
-		bool is_well = wc->status == IB_WC_SUCCESS;
-
-		to[at] = (struct kv_done){ .id = wc->wr_id, .status = wc->status, .len = wc->byte_len };
-		if (is_well && wc->opcode & IB_WC_RECV)
-			to[at].flags = wc->opcode == IB_WC_RECV_RDMA_WITH_IMM ? KV_IS_WRITE : KV_IS_MESSAGE;
-		if (is_well && wc->wc_flags & IB_WC_WITH_IMM) {
-			to[at].flags |= KV_HAS_DATA;
-			to[at].data = ntohl(wc->ex.imm_data);
-		}
-	}
-	return count;
-}
-
-/* Has the next completion queue the owner's task; returns whether there may be one already. */
-bool kv_arm(struct kv_link *of)
-{
-	return of->cq && ib_req_notify_cq(of->cq, IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS) > 0;
 }
 
 /* What peers cause goes to the log at a bounded rate. */

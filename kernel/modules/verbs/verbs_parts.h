@@ -3,6 +3,7 @@
 #define KOFI_VERBS_PARTS_H
 
 #include <rdma/ib_verbs.h>
+#include <rdma/rdma_cm.h>
 #include "verbs_core.h"
 
 /* A protection domain, and a queue pair that is connected with itself, over which memory is registered. */
@@ -15,5 +16,25 @@ struct kv_domain {
 	/* One registration at a time. */
 	struct mutex lock;
 };
+
+/* Connects the queue pair of a domain with itself, also again after an error. */
+int kv_domain_ready(struct kv_domain *of);
+
+/* A connection, what listens for some, or what will be one. */
+struct kv_link {
+	struct rdma_cm_id *id;
+	struct ib_cq *cq;
+	/* What a peer may ask at a time, as its request says. */
+	u8 reads_in, reads_out;
+	spinlock_t lock;
+	/* What is queued when something has happened. */
+	const void *owner;
+	struct list_head notes;
+	u32 waiting;
+	struct rcu_head rcu;
+};
+
+/* Queues the task of its owner, if it has one. */
+void kv_wake(struct kv_link *of);
 
 #endif

@@ -4,7 +4,7 @@
 //!
 //! - [`Verbs`]: what it offers, a domain for each device.
 //! - `domain`: the protection domain, and memory that peers reach.
-//! - `device`: an endpoint with its queues; `ledger` has the operations that they have not ended.
+//! - `device`: an endpoint and its connection; `queues`: its work; `ledger` has the operations that the device has not ended.
 //! - `stage`: how an endpoint comes to its connection and loses it; `private`: the data that goes with it.
 //! - `listener`: connections that others ask for.
 //! - `parts`: what the two sides of `system` have in common: that of the kernel (`kernel`) and, for tests, of user space (`hosted`).
@@ -25,6 +25,7 @@ mod listener;
 mod offer;
 mod parts;
 mod private;
+mod queues;
 mod stage;
 #[cfg(test)]
 mod tests;
