@@ -68,4 +68,9 @@ done
 say "it is loaded, used and unloaded ten times"
 resources | cmp - /tmp/before
 say "and leaves the device as it was"
+insmod /mod/kofi.ko && insmod /mod/kofi_verbs.ko && insmod /mod/kofi_pingpong.ko provider=kofi_verbs listen=10.0.0.1
+rdma link delete rxe0 &
+sleep 1
+kill -0 $! && rmmod kofi_pingpong && wait $! && [ -z "$(rdma link show)" ] && rmmod kofi_verbs && rmmod kofi
+say "a device that is to go waits until its domains are closed, and not longer"
 echo "guest: 1..$said"
