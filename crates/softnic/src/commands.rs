@@ -202,7 +202,8 @@ fn destroy_ah(adapter: &mut Adapter, context: u32, ah: u32) -> Result<Answer, c_
 fn reg_mr(adapter: &mut Adapter, context: u32, wanted: RegMr) -> Result<Answer, c_int> {
     own_pd(adapter, context, wanted.pd)?;
     let nic = adapter.contexts.get(context).ok_or(libc::EIO)?.nic;
-    let caps = adapter.nics.get(usize::from(nic)).map_or(0, |nic| nic.caps);
+    let nic = adapter.nics.get(usize::from(nic)).ok_or(libc::EIO)?;
+    let (caps, most) = (nic.caps, nic.regions);
     let page = memory::PAGE as u64;
     let writes = access::LOCAL_WRITE | access::REMOTE_WRITE;
     // As the kernel checks for every driver: same place within a page, and no remote writes without local ones.
@@ -226,7 +227,7 @@ fn reg_mr(adapter: &mut Adapter, context: u32, wanted: RegMr) -> Result<Answer, 
     if !memory::is_mapped(wanted.start, wanted.len) {
         return Err(libc::EFAULT);
     }
-    if adapter.regions.by_handle.iter().count() >= MAX_MR as usize {
+    if adapter.regions.by_handle.iter().count() >= most as usize {
         return Err(libc::ENOMEM);
     }
     let key = adapter.free_key().ok_or(libc::ENOMEM)?;

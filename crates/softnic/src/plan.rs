@@ -17,6 +17,8 @@ pub(crate) struct Plan {
     pub(crate) nics: u8,
     pub(crate) mtu: u32,
     pub(crate) max_rdma: u32,
+    /// The most regions that a process registers.
+    pub(crate) regions: u32,
     pub(crate) caps: Vec<Capability>,
     /// The share of packets that others overtake.
     pub(crate) reorder: f64,
@@ -42,6 +44,7 @@ impl Default for Plan {
             nics: 1,
             mtu: 8928,
             max_rdma: 1 << 30,
+            regions: 32768,
             caps: Capability::ALL.to_vec(),
             reorder: 0.25,
             reorder_window: 16,

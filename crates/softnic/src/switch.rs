@@ -56,6 +56,9 @@ struct Delayed {
 pub(crate) struct Counts {
     processes: u32,
     requests: u64,
+    /// Those of the requests that read memory of a peer, and that write it.
+    reads: u64,
+    writes: u64,
     reordered: u64,
     not_ready: u64,
     failed: u64,
@@ -67,6 +70,8 @@ impl fmt::Display for Counts {
         let Self {
             processes,
             requests,
+            reads,
+            writes,
             reordered,
             not_ready,
             failed,
@@ -74,7 +79,7 @@ impl fmt::Display for Counts {
         } = self;
         write!(
             f,
-            "{processes} processes, {requests} requests, {reordered} reordered, {not_ready} not ready, {failed} failed, {killed} killed"
+            "{processes} processes, {requests} requests, {reads} reads, {writes} writes, {reordered} reordered, {not_ready} not ready, {failed} failed, {killed} killed"
         )
     }
 }
@@ -223,6 +228,7 @@ impl Switch {
             gid: gid(host, nic),
             mtu: self.plan.mtu,
             max_rdma: self.plan.max_rdma,
+            regions: self.plan.regions,
             caps: self.plan.caps(),
         });
         let nics: Vec<Nic> = nics.collect();
@@ -285,6 +291,8 @@ impl Switch {
         port.sent += 1;
         self.packets += 1;
         self.counts.requests += 1;
+        self.counts.reads += u64::from(head.kind == Kind::Read);
+        self.counts.writes += u64::from(head.kind == Kind::Write);
         self.kill_and_silence(slot, serial, number);
         let to = usize::from(head.to_qp / QPS_PER_SLOT);
         let nics =

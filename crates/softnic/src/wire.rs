@@ -171,12 +171,14 @@ pub(crate) struct Nic {
     pub(crate) gid: [u8; 16],
     pub(crate) mtu: u32,
     pub(crate) max_rdma: u32,
+    /// The most regions that a process registers.
+    pub(crate) regions: u32,
     /// Bits of `enum` EFA_QUERY_DEVICE_CAPS of rdma/efa-abi.h.
     pub(crate) caps: u32,
 }
 
 /// The length of the description of a NIC in a `Welcome`.
-const NIC_LEN: usize = 28;
+const NIC_LEN: usize = 32;
 
 impl Nic {
     /// Returns the payload of a `Welcome`.
@@ -187,6 +189,7 @@ impl Nic {
             payload.extend(nic.mtu.to_le_bytes());
             payload.extend(nic.max_rdma.to_le_bytes());
             payload.extend(nic.caps.to_le_bytes());
+            payload.extend(nic.regions.to_le_bytes());
         }
         payload
     }
@@ -205,6 +208,7 @@ impl Nic {
                 mtu: u32_at(16),
                 max_rdma: u32_at(20),
                 caps: u32_at(24),
+                regions: u32_at(28),
             }
         });
         nics.collect()
@@ -266,6 +270,7 @@ mod tests {
             gid: [number; 16],
             mtu: 8928,
             max_rdma: 1 << 30,
+            regions: 7,
             caps: 0x2f,
         });
         assert_eq!(Nic::parse(&Nic::payload(&nics)), nics);

@@ -36,6 +36,18 @@ pub fn network(plan: &str, seed: u32, scratch: &Scratch) -> Result<Program, Miss
     Ok(softnic.args(options(plan, seed, scratch)))
 }
 
+/// Returns the start of a program as [`network`] does, on a network that says at its end what was requested of it, in the form `N reads, N writes`.
+///
+/// # Errors
+/// As [`program`].
+///
+/// # Panics
+/// As [`network`].
+pub fn counted(plan: &str, seed: u32, scratch: &Scratch) -> Result<Program, Missing> {
+    let softnic = Program::new(program()?).args(["run", "--stats"]);
+    Ok(softnic.args(options(plan, seed, scratch)))
+}
+
 /// Lets a program of MPI run on a network: hwloc is told of the NICs, whose places MPICH asks it for. Ranks are spread over the hosts.
 ///
 /// # Errors
