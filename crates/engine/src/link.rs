@@ -332,6 +332,8 @@ bitflags! {
         const READ = 4;
         /// Atomics. What one fetches comes as a [`Kind::Response`], after the end of the frame was reported.
         const ATOMIC = 8;
+        /// [`Kind::Write`] with completion data of at most 32 bits, as [`OneSided::WRITE_DATA`].
+        const WRITE_SHORT_DATA = 16;
     }
 }
 
@@ -340,7 +342,11 @@ impl Limits {
     #[inline]
     pub const fn carries_out(&self, header: &Header) -> bool {
         let access = match header.kind {
-            Kind::Write if header.flags.contains(HeaderFlags::DATA) => OneSided::WRITE_DATA,
+            Kind::Write if header.flags.contains(HeaderFlags::DATA) => {
+                let fits = header.data <= u32::MAX as u64;
+                let short = self.one_sided.contains(OneSided::WRITE_SHORT_DATA);
+                return fits && short || self.one_sided.contains(OneSided::WRITE_DATA);
+            }
             Kind::Write => OneSided::WRITE,
             Kind::Read => OneSided::READ,
             kind if kind.is_atomic() => OneSided::ATOMIC,
