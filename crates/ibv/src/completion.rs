@@ -103,7 +103,8 @@ impl Opcode {
     }
 }
 
-/// A completion: what a completion queue says about an operation. After an error only `wr_id`, `status` and `vendor_err` mean something.
+/// A completion: what a completion queue says about an operation. After an error only `wr_id`, `status`,
+/// `vendor_err` and `is_unsolicited` mean something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// The id that the operation was posted with.

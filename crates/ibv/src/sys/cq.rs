@@ -209,6 +209,15 @@ impl Cq {
             qp_num: read!(read_qp_num),
             ..Completion::NONE
         };
+        if self.options.unsolicited
+            && let Some(efa) = self.efa.map(NonNull::as_ptr)
+        {
+            // SAFETY: the caller polls. Where a queue was made to tell of unsolicited writes, libefa has the longer structure.
+            unsafe {
+                let ask = (*efa.cast::<efadv_cq_51>()).wc_is_unsolicited;
+                completion.is_unsolicited = ask.is_some_and(|ask| ask(efa));
+            }
+        }
         if status != Status::SUCCESS {
             return completion;
         }
@@ -220,20 +229,15 @@ impl Cq {
         if read!(read_wc_flags) & WITH_IMM != 0 {
             completion.imm_data = Some(u32::from_be(read!(read_imm_data)));
         }
-        if let Some(efa) = self.efa.map(NonNull::as_ptr) {
+        if let Some(efa) = self.efa.map(NonNull::as_ptr)
+            && self.options.sgid
+        {
             let mut gid = [0; 16];
-            // SAFETY: the caller polls; the address lives through the call. Where a queue was made to tell of unsolicited writes, libefa
-            // has the longer structure.
+            // SAFETY: the caller polls; the address lives through the call.
             unsafe {
-                if self.options.sgid {
-                    let read = (*efa).wc_read_sgid;
-                    let result: c_int = read.map_or(-1, |read| read(efa, &raw mut gid));
-                    completion.sgid = (result == 0).then_some(gid);
-                }
-                if self.options.unsolicited {
-                    let ask = (*efa.cast::<efadv_cq_51>()).wc_is_unsolicited;
-                    completion.is_unsolicited = ask.is_some_and(|ask| ask(efa));
-                }
+                let read = (*efa).wc_read_sgid;
+                let result: c_int = read.map_or(-1, |read| read(efa, &raw mut gid));
+                completion.sgid = (result == 0).then_some(gid);
             }
         }
         completion
