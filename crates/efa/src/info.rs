@@ -40,7 +40,7 @@ const RMA: Caps = Caps::RMA.union(Caps::READ).union(Caps::WRITE);
 
 /// Describes the endpoints of every device that may be used, the reliable ones first.
 pub(crate) fn infos(found: &[Hardware], params: &Params) -> Vec<Info> {
-    let usable = || found.iter().filter(|at| params.admits(&at.nic.name));
+    let usable = || found.iter().filter(|at| params.admits_device(at));
     let direct = usable().flat_map(|at| direct(at, params));
     direct
         .chain(usable().map(|at| with_engine(at, params)))
@@ -80,8 +80,13 @@ fn with_engine(at: &Hardware, params: &Params) -> Info {
     info
 }
 
-/// Adjusts what an application gets: without an engine messages are short, only accesses are long.
-pub(crate) fn settle(info: &mut Info) {
+/// Adjusts what an application gets: without an engine messages are short, only accesses are long. With one, an application is told of the accesses
+/// of peers only if it asks for that: no device tells of them, so they would go by messages.
+pub(crate) fn settle(info: &mut Info, asked: Caps) {
+    if has_engine(info) && !asked.contains(Caps::RMA_EVENT) {
+        info.caps.remove(Caps::RMA_EVENT);
+        info.rx.caps.remove(Caps::RMA_EVENT);
+    }
     if let Some(nic) = &info.nic
         && !has_engine(info)
         && !info.caps.contains(Caps::RMA)

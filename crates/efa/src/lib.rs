@@ -34,7 +34,7 @@ pub use rdm::EfaRdm;
 
 use oxifabric_provider::device::{EngineProvider, Provider, Unresolved};
 use oxifabric_provider::params::Parameter;
-use oxifabric_types::{Address, EfaAddress, Errno, Info};
+use oxifabric_types::{Address, Caps, EfaAddress, Errno, Info};
 
 use crate::params::Params;
 
@@ -58,17 +58,23 @@ impl Provider for Efa {
     fn obstacle() -> Option<String> {
         match hardware::found() {
             Err(absence) => Some(absence.to_string()),
-            Ok(found) if !found.iter().any(|at| Params::read().admits(&at.nic.name)) => {
+            Ok(found) if !found.iter().any(|at| Params::read().admits_device(at)) => {
                 let names: Vec<&str> = found.iter().map(|at| at.nic.name.as_str()).collect();
                 let names = names.join(", ");
-                Some(format!("FI_EFA_IFACE leaves out every device: {names}"))
+                let admitted = found.iter().any(|at| Params::read().admits(&at.nic.name));
+                Some(match admitted {
+                    false => format!("FI_EFA_IFACE leaves out every device: {names}"),
+                    true => format!(
+                        "FI_EFA_USE_DEVICE_RDMA=1 leaves out devices that do not read memory of peers: {names}"
+                    ),
+                })
             }
             Ok(_) => None,
         }
     }
 
-    fn settle(info: &mut Info) {
-        info::settle(info);
+    fn settle(info: &mut Info, asked: Caps) {
+        info::settle(info, asked);
     }
 
     fn resolve(

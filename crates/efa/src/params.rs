@@ -2,7 +2,14 @@
 
 use std::sync::OnceLock;
 
+use oxifabric_ibv::EfaCaps;
 use oxifabric_provider::params::{Parameter, ParameterKind};
+
+use crate::hardware::Hardware;
+
+/// Version 1.18 of the interface, and the first two kinds of devices.
+const API_1_18: u32 = 1 << 16 | 18;
+const EARLY: [u32; 2] = [0xefa0, 0xefa1];
 
 /// The values of the parameters.
 #[derive(Clone, Debug)]
@@ -12,10 +19,15 @@ pub(crate) struct Params {
     pub(crate) tx_size: Option<usize>,
     pub(crate) rx_size: Option<usize>,
     pub(crate) unsolicited: bool,
+    /// Whether devices read and write memory of peers for endpoints with an engine; as they can if it is not said.
+    rdma: Option<bool>,
+    /// From which length on a message, and what is written, is read by the receiver's device.
+    pub(crate) min_read_message: usize,
+    pub(crate) min_read_write: usize,
 }
 
 /// The table that `fi_info -e` prints.
-pub(crate) static TABLE: [Parameter; 4] = [
+pub(crate) static TABLE: [Parameter; 7] = [
     Parameter {
         name: "iface",
         kind: ParameterKind::Text,
@@ -40,6 +52,24 @@ pub(crate) static TABLE: [Parameter; 4] = [
         help: "Let writes of peers with completion data use up no receive, where the device can do that",
         default: "1",
     },
+    Parameter {
+        name: "use_device_rdma",
+        kind: ParameterKind::Bool,
+        help: "Let devices read and write memory of peers; 0: by messages, whatever they can; 1: leave out devices that cannot read",
+        default: "1",
+    },
+    Parameter {
+        name: "inter_min_read_message_size",
+        kind: ParameterKind::Size,
+        help: "Let the receiver's device read messages of at least this length, where both devices can",
+        default: "1048576",
+    },
+    Parameter {
+        name: "inter_min_read_write_size",
+        kind: ParameterKind::Size,
+        help: "Let the target's device read what is written, of at least this length, where both devices can read and one cannot write",
+        default: "65536",
+    },
 ];
 
 impl Params {
@@ -53,11 +83,27 @@ impl Params {
                 tx_size: size(1),
                 rx_size: size(2),
                 unsolicited: TABLE[3].bool("efa"),
+                rdma: TABLE[4].text("efa").map(|_| TABLE[4].bool("efa")),
+                min_read_message: TABLE[5].size("efa"),
+                min_read_write: TABLE[6].size("efa"),
             }
         })
     }
 
-    /// Returns whether a device may be used.
+    /// Returns whether a device that reads does so for endpoints with an engine, of this kind of device. Applications before version 1.18 of the
+    /// interface do not know that the first two kinds read, fi_efa(7).
+    pub(crate) fn uses_rdma(&self, api_version: u32, part: u32) -> bool {
+        let is_early = api_version < API_1_18 && EARLY.contains(&part);
+        self.rdma.unwrap_or(!is_early)
+    }
+
+    /// Returns whether a device may be used, by its name and what it can.
+    pub(crate) fn admits_device(&self, at: &Hardware) -> bool {
+        let fits = self.rdma != Some(true) || at.can(EfaCaps::RDMA_READ);
+        fits && self.admits(&at.nic.name)
+    }
+
+    /// Returns whether a device of this name may be used.
     pub(crate) fn admits(&self, device: &str) -> bool {
         self.ifaces.is_empty() || self.ifaces.iter().any(|name| name == device)
     }
@@ -84,6 +130,9 @@ mod tests {
             tx_size: None,
             rx_size: None,
             unsolicited: true,
+            rdma: None,
+            min_read_message: 0,
+            min_read_write: 0,
         };
         for text in ["", "all", " , "] {
             assert!(with(text).admits("efa_0"), "{text:?}");
@@ -91,5 +140,22 @@ mod tests {
         let two = with("efa_1, efa_10");
         assert!(two.admits("efa_10") && two.admits("efa_1"));
         assert!(!two.admits("efa_0") && !two.admits("EFA_1"));
+    }
+
+    #[test]
+    fn devices_read_unless_they_are_told_not_to_or_the_application_is_old() {
+        let with = |rdma| Params {
+            ifaces: Vec::new(),
+            tx_size: None,
+            rx_size: None,
+            unsolicited: true,
+            rdma,
+            min_read_message: 0,
+            min_read_write: 0,
+        };
+        let uses = |rdma, minor: u32, part| with(rdma).uses_rdma((1 << 16) | minor, part);
+        assert!(uses(None, 18, 0xefa1) && uses(None, 17, 0xefa2));
+        assert!(!uses(None, 17, 0xefa1) && uses(Some(true), 17, 0xefa1));
+        assert!(!uses(Some(false), 18, 0xefa2));
     }
 }

@@ -189,7 +189,7 @@ fn capacity(info: &Info, domain: &EfaDomain) -> Result<Capacity, Errno> {
 }
 
 /// Returns which operations may be posted on the queue pair.
-fn operations(domain: &EfaDomain, is_reliable: bool) -> SendOps {
+pub(crate) fn operations(domain: &EfaDomain, is_reliable: bool) -> SendOps {
     let mut operations = SendOps::SEND | SendOps::SEND_WITH_IMM;
     if is_reliable && domain.hardware.can(EfaCaps::RDMA_READ) {
         operations = operations | SendOps::RDMA_READ;

@@ -4,11 +4,16 @@
 //!   frames, after `arrive` has found out whose they are and when it is their turn.
 //! - `tx`: the packets that the device has to send; `held`: those that the engine has no room for.
 //! - `peers`: what is kept of a peer, and which one a packet is from; `order`: the order of messages over a wire without order.
+//! - `rdma`: reads and writes that the device carries out, which are in the `access_table`, and `reach`, with which peers it does; `expose`: what peers' devices read of this end.
+//! - `deferred`: what is put off to the next poll.
 //! - `operations`: the ids that packets name; `liveness`: peers that are gone.
 
 mod access;
+mod access_table;
 mod arrive;
+mod deferred;
 mod device;
+mod expose;
 mod held;
 mod link;
 mod liveness;
@@ -16,6 +21,8 @@ mod offer;
 mod operations;
 mod order;
 mod peers;
+mod rdma;
+mod reach;
 mod reply;
 mod send;
 mod take;
@@ -30,8 +37,11 @@ use oxifabric_types::{EfaAddress, Errno, Instant, PeerId};
 
 use crate::domain::EfaDomain;
 use crate::sys::{ReceiveBuffers, WaitSet};
+use access_table::Accesses;
+use deferred::Deferred;
 use operations::Operations;
 use peers::Peers;
+use reach::Reach;
 use tx::TxPool;
 
 /// Number of peers that the application does not know and that may be heard at a time.
@@ -45,8 +55,12 @@ pub struct EfaRdm {
     domain: Arc<EfaDomain>,
     name: EfaAddress,
     is_active: bool,
-    tells_unsolicited: bool,
-    limits: Limits,
+    /// What the path to a peer takes, by what the device does there ([`reach::index`]).
+    limits: [Limits; reach::WAYS],
+    reach: Reach,
+    accesses: Accesses,
+    /// Until then messages that are announced are asked for instead of read: memory could not be registered.
+    reads_again_at: Instant,
     peers: Peers,
     tx: TxPool,
     /// The packets that the device may fill; taken out while one of them is read.
@@ -73,17 +87,4 @@ pub struct EfaRdm {
     wait: WaitSet,
     /// A header that is being put together.
     header: Vec<u8>,
-}
-
-/// What is to be told to the engine.
-#[derive(Clone, Copy, Debug)]
-enum Deferred {
-    /// The data that came with the announcement, now that the engine asked for it, of this operation.
-    FirstPart(PeerId, u32),
-    /// The peer lets so much of the data with this id of the engine be sent; zero for all.
-    Cts(PeerId, u32, u64),
-    /// The peer has all data with this id of the engine.
-    Fin(PeerId, u32),
-    /// More of what this operation reads may be sent.
-    Grant(PeerId, u32),
 }

@@ -53,9 +53,10 @@ pub trait Provider: 'static {
         None
     }
 
-    /// Adjusts an offer that fits what an application asked for, and was narrowed to that.
-    fn settle(info: &mut Info) {
-        let _ = info;
+    /// Adjusts an offer that fits what an application asked for, and was narrowed to that. `asked` are the capabilities that it named, none if it named
+    /// none.
+    fn settle(info: &mut Info, asked: Caps) {
+        let _ = (info, asked);
     }
 
     /// Resolves `node` and `service` of fi_getinfo(3) into addresses of this provider, best first.

@@ -24,7 +24,7 @@ static NET: ProviderEntry = ProviderEntry {
     parameters: || &[],
     infos: net_offers,
     obstacle: || None,
-    settle: |_| {},
+    settle: |_, _| {},
     resolve: net_resolve,
     source_for: net_source_for,
     fresh_name: || None,

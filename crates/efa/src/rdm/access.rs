@@ -15,10 +15,17 @@ impl EfaRdm {
         write: &Write<'_>,
         sink: &mut impl Sink,
     ) -> Taken {
+        let is_nothing = write.targets.all().is_empty() && write.body.is_empty();
+        if is_nothing && write.form == Form::Eager && write.data.is_none() && !write.wants_receipt {
+            // It only asks for a handshake, which the first packet of any peer is answered by.
+            return Taken::Done;
+        }
         let (len, stage) = match write.form {
             Form::Eager => (write.body.len() as u64, None),
             Form::Long { len, .. } if write.body.len() as u64 >= len => return Taken::Broken,
             Form::Long { len, .. } => (len, Some(Stage::Announced)),
+            // No handshake of this end lets it announce that.
+            Form::Read { .. } if !self.reach.reads => return Taken::Broken,
             Form::Read { len, .. } => (len, Some(Stage::Readable)),
             Form::Medium { .. } | Form::Runt { .. } => return Taken::Broken,
         };
@@ -30,6 +37,9 @@ impl EfaRdm {
                 send_id: write.send_id,
                 wants_receipt: write.wants_receipt,
                 stage,
+                is_anew: false,
+                runt: 0,
+                is_read: false,
                 first: vec![(0, write.body.into())],
             })),
             None if write.wants_receipt => Some(OperationKind::Owed {

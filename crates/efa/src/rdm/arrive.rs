@@ -59,7 +59,8 @@ impl EfaRdm {
             }
         }
         let now = self.now;
-        let Some(row) = self.peers.get_mut(peer).filter(|row| row.gone.is_none()) else {
+        let row = self.peers.get_mut(peer);
+        let Some(row) = row.filter(|row| row.gone.is_none() && !row.is_doomed) else {
             return;
         };
         row.heard_at = now;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use oxifabric_engine::Engine;
 use oxifabric_ibv::{
-    Capacity, Channel, Cq, CqOptions, EfaCaps, Qp, QpKind, QpOptions, SendOps, StateChange,
+    Capacity, Channel, Cq, CqOptions, EfaCaps, Qp, QpKind, QpOptions, StateChange,
 };
 use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::Device;
@@ -16,14 +16,16 @@ use oxifabric_provider::{clock, secret};
 use oxifabric_types::{Address, EfaAddress, EpType, Errno, Info, Instant, PeerId};
 
 use super::EfaRdm;
+use super::access_table::Accesses;
 use super::link::limits;
 use super::operations::Operations;
 use super::peers::Peers;
+use super::reach::{self, Reach};
 use super::tx::TxPool;
 use crate::domain::EfaDomain;
 use crate::hardware::PORT;
 use crate::params::Params;
-use crate::queue_pair::{CONNIDS, WITHOUT_END};
+use crate::queue_pair::{CONNIDS, WITHOUT_END, operations};
 use crate::status;
 use crate::sys::{ReceiveBuffers, WaitSet};
 
@@ -44,7 +46,7 @@ impl Device for EfaRdm {
         kind == EpType::Rdm
     }
 
-    fn open(_info: &Info, domain: &Arc<EfaDomain>) -> Result<Self, Errno> {
+    fn open(info: &Info, domain: &Arc<EfaDomain>) -> Result<Self, Errno> {
         let hardware = domain.hardware;
         let tells_unsolicited =
             hardware.can(EfaCaps::UNSOLICITED_WRITE_RECV) && Params::read().unsolicited;
@@ -66,12 +68,13 @@ impl Device for EfaRdm {
         let options = QpOptions {
             kind: QpKind::Srd,
             capacity,
-            send_ops: SendOps::SEND,
+            send_ops: operations(domain, true),
             unsolicited: tells_unsolicited,
         };
         let qp = Qp::new(&domain.pd, &cq, &cq, &options)?;
         let (sends, receives) = (capacity.send_wr as usize, capacity.recv_wr as usize);
         let inline = hardware.efa.inline_len.into();
+        let reach = Reach::new(info, hardware, tells_unsolicited);
         Ok(Self {
             name: EfaAddress {
                 gid: hardware.gid,
@@ -84,8 +87,12 @@ impl Device for EfaRdm {
             cq,
             domain: Arc::clone(domain),
             is_active: false,
-            tells_unsolicited,
-            limits: limits(hardware.mtu),
+            limits: std::array::from_fn(|at| {
+                limits(hardware.mtu, reach.reads, reach::accesses(at))
+            }),
+            reach,
+            accesses: Accesses::default(),
+            reads_again_at: Instant::from_nanos(0),
             peers: Peers::default(),
             operations: Operations::default(),
             mine: HashMap::new(),
@@ -145,8 +152,11 @@ impl Device for EfaRdm {
     }
 
     fn arm(&mut self) -> bool {
-        let has_work =
-            !self.deferred.is_empty() || !self.attention.is_empty() || !self.doomed.is_empty();
+        let accesses = &self.accesses;
+        let mut doomed = self.doomed.iter();
+        let has_work = !self.deferred.is_empty()
+            || !self.attention.is_empty()
+            || doomed.any(|(peer, _)| !accesses.any_with(*peer));
         self.cq.take_events();
         if has_work || self.tx.has_repeats() || self.cq.arm().is_err() {
             return false;

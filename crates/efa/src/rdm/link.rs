@@ -1,15 +1,18 @@
 //! The device as the link under an engine.
 
 use oxifabric_engine::{
-    Frame, Limits, Link, OneSided, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
+    Frame, Kind, Limits, Link, OneSided, PostError, Posted, RemoteIov, RemoteWrite, RxToken, Sink,
+    TxToken,
 };
 use oxifabric_ibv::{Completion, Opcode, Status};
 use oxifabric_mem::Iov;
+use oxifabric_provider::log;
 use oxifabric_types::{Errno, Instant, PeerId};
 use oxifabric_wire::efa::{DATA_HEADER, HEADER_MAX};
 
-use super::EfaRdm;
-use crate::post::RECEIVE;
+use super::tx::What;
+use super::{EfaRdm, reach};
+use crate::post::{RECEIVE, wire_data};
 use crate::status;
 
 /// How many completions are taken at a time, and how often in one poll: other endpoints have a turn then.
@@ -19,8 +22,8 @@ const BATCHES: usize = 8;
 /// The status of a device for a message whose receiver had posted no receive.
 const NOT_READY: u32 = 10;
 
-/// Returns what packets of this length can carry.
-pub(super) const fn limits(mtu: usize) -> Limits {
+/// Returns what packets of this length can carry, with a device that reads what peers announce, and carries out these accesses.
+pub(super) const fn limits(mtu: usize, pull: bool, one_sided: OneSided) -> Limits {
     let eager = mtu.saturating_sub(HEADER_MAX);
     Limits {
         eager,
@@ -29,16 +32,17 @@ pub(super) const fn limits(mtu: usize) -> Limits {
         rndv_msg: true,
         rndv_tagged: true,
         rndv_rma: true,
-        pull: false,
+        pull,
         ack_on_arrival: false,
-        one_sided: OneSided::empty(),
+        one_sided,
     }
 }
 
 impl Link for EfaRdm {
     #[inline]
-    fn limits(&self, _peer: PeerId) -> &Limits {
-        &self.limits
+    fn limits(&self, peer: PeerId) -> &Limits {
+        let ways = self.peers.get(peer).map_or(0, |row| row.ways);
+        &self.limits[ways % reach::WAYS]
     }
 
     fn post(
@@ -47,16 +51,12 @@ impl Link for EfaRdm {
         frame: Frame<'_>,
         token: TxToken,
     ) -> Result<Posted, PostError> {
-        let row = self
-            .peers
-            .get_mut(peer)
-            .ok_or(PostError::Down(Errno::INVAL))?;
-        if let Some(errno) = row.gone {
-            return Err(PostError::Down(errno));
-        }
-        self.is_quiet = false;
-        if !self.tx.has_room() {
-            return Err(self.block(peer));
+        self.check(peer)?;
+        if matches!(frame.header.kind, Kind::Write | Kind::WriteRts | Kind::Read) {
+            self.ask_for_handshake(peer)?;
+            if self.limits(peer).carries_out(&frame.header) {
+                return self.begin_access(peer, &frame, token);
+            }
         }
         let awaits = frame.transmit_complete;
         match self.send_frame(peer, &frame, awaits.then_some(token)) {
@@ -69,12 +69,13 @@ impl Link for EfaRdm {
 
     fn pull(
         &mut self,
-        _peer: PeerId,
-        _remote: &RemoteIov,
-        _into: Iov,
-        _token: RxToken,
+        peer: PeerId,
+        remote: &RemoteIov,
+        into: Iov,
+        token: RxToken,
     ) -> Result<Posted, PostError> {
-        Err(PostError::Down(Errno::OPNOTSUPP))
+        self.check(peer)?;
+        self.begin_pull(peer, remote, into, token)
     }
 
     fn flush(&mut self) {}
@@ -85,6 +86,7 @@ impl Link for EfaRdm {
         let mut events = self.tell_deferred(sink);
         events += self.attend(sink);
         events += self.take_completions(sink);
+        self.go_on_with_accesses();
         self.repeat();
         self.is_quiet &= events == 0;
         self.look(sink);
@@ -112,6 +114,25 @@ impl Link for EfaRdm {
 }
 
 impl EfaRdm {
+    /// Returns the accesses that the device carries out with a peer.
+    pub(super) fn ways(&self, peer: PeerId) -> OneSided {
+        self.limits(peer).one_sided
+    }
+
+    /// Checks that something may be posted to a peer now.
+    fn check(&mut self, peer: PeerId) -> Result<(), PostError> {
+        let row = self.peers.get(peer).ok_or(PostError::Down(Errno::INVAL))?;
+        if let Some(errno) = row.gone {
+            return Err(PostError::Down(errno));
+        }
+        let is_doomed = row.is_doomed;
+        self.is_quiet = false;
+        match is_doomed || !self.tx.has_room() {
+            true => Err(self.block(peer)),
+            false => Ok(()),
+        }
+    }
+
     /// Notes that the engine waits to post to a peer.
     pub(super) fn block(&mut self, peer: PeerId) -> PostError {
         if let Some(row) = self.peers.get_mut(peer)
@@ -129,8 +150,10 @@ impl EfaRdm {
             let Some(peer) = self.blocked.pop() else {
                 return;
             };
+            // One that is to be given up stays blocked until that is done.
             if let Some(row) = self.peers.get_mut(peer)
                 && row.is_blocked
+                && !row.is_doomed
             {
                 row.is_blocked = false;
                 sink.writable(peer);
@@ -167,17 +190,46 @@ impl EfaRdm {
     }
 
     fn complete(&mut self, completion: &Completion, sink: &mut impl Sink) {
+        let is_good = completion.status == Status::SUCCESS;
+        if is_good && completion.opcode == Opcode::RecvRdmaWithImm {
+            self.written(completion, sink);
+        }
+        if completion.is_unsolicited {
+            return;
+        }
         if completion.wr_id & RECEIVE == 0 {
             return self.sent(completion, sink);
         }
         let Some(at) = self.rx.as_mut().and_then(|rx| rx.ended(completion)) else {
             return;
         };
-        if completion.status == Status::SUCCESS && completion.opcode == Opcode::Recv {
+        if is_good && completion.opcode == Opcode::Recv {
             self.received(completion, at, sink);
         }
         if let Some(rx) = &mut self.rx {
             rx.release(at);
+        }
+    }
+
+    /// Reports what a peer's device has written.
+    fn written(&mut self, completion: &Completion, sink: &mut impl Sink) {
+        let peer = self.peers.writer(completion);
+        let Some(row) = peer.and_then(|peer| self.peers.get(peer)) else {
+            log::debug!(
+                "efa",
+                EpData,
+                "the completion data of a write was dropped, whose source is not known"
+            );
+            return;
+        };
+        if let (Some(peer), None, false) = (peer, row.gone, row.is_doomed) {
+            let data = completion.imm_data.map_or(0, |data| wire_data(data.into()));
+            let write = RemoteWrite {
+                data: data.into(),
+                len: completion.byte_len.into(),
+                key: 0,
+            };
+            sink.written(peer, write);
         }
     }
 
@@ -187,11 +239,21 @@ impl EfaRdm {
         if !is_sent && completion.vendor_err == NOT_READY {
             return self.tx.not_ready(completion.wr_id, self.now);
         }
-        let Some(sent) = self.tx.ended(completion.wr_id) else {
+        let Some((at, sent)) = self.tx.ended(completion.wr_id) else {
             return;
         };
+        let token = match sent.what {
+            What::Packet(token) => token,
+            What::Piece(piece) => {
+                let result = match is_sent {
+                    true => Ok(()),
+                    false => Err(completion.vendor_err),
+                };
+                return self.piece_ended(at, piece, result, sink);
+            }
+        };
         if is_sent {
-            if let Some(token) = sent.token {
+            if let Some(token) = token {
                 sink.sent(token, Ok(()));
             }
             return;
@@ -203,7 +265,7 @@ impl EfaRdm {
             error.errno,
             status::explain(error.code, at.as_ref()),
         );
-        if let Some(token) = sent.token {
+        if let Some(token) = token {
             sink.sent(token, Err(error.errno));
         }
     }

@@ -18,20 +18,27 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 impl EfaRdm {
     /// Has a peer given up at the end of this poll; the first cause counts. Operations with it that fail from now on have the reason.
     pub(super) fn doom(&mut self, peer: PeerId, why: Errno, reason: String) {
-        let is_here = self.peers.get(peer).is_some_and(|row| row.gone.is_none());
-        if is_here && !self.doomed.iter().any(|(doomed, _)| *doomed == peer) {
+        if let Some(row) = self.peers.get_mut(peer)
+            && row.gone.is_none()
+            && !std::mem::replace(&mut row.is_doomed, true)
+        {
             log::info!("efa", EpCtrl, "connection lost: {reason}");
             self.peers.directory().explain(peer, Some(reason));
             self.doomed.push((peer, why));
         }
     }
 
-    /// Gives up the peers whose end has been decided; returns how many there were.
+    /// Gives up the peers whose end has been decided, but for those whose accesses the device has not ended: it may still write to memory that the
+    /// application would have back. Returns how many there were.
     pub(super) fn end_doomed(&mut self, sink: &mut impl Sink) -> usize {
-        let doomed = std::mem::take(&mut self.doomed);
-        let count = doomed.len();
-        for (peer, why) in doomed {
-            self.end(peer, why, sink);
+        let mut count = 0;
+        for (peer, why) in std::mem::take(&mut self.doomed) {
+            if self.stop_accesses(peer, why, sink) {
+                self.end(peer, why, sink);
+                count += 1;
+            } else {
+                self.doomed.push((peer, why));
+            }
         }
         count
     }
@@ -45,6 +52,7 @@ impl EfaRdm {
             return;
         }
         row.gone = Some(why);
+        row.is_doomed = false;
         (row.is_blocked, row.owes_handshake) = (false, false);
         row.begun.clear();
         self.hold(peer, |row| {

@@ -9,7 +9,7 @@ use super::send::{wants_receipt, write};
 use super::{Deferred, EfaRdm};
 
 /// How many packets a peer is asked to take at once; it decides itself.
-const CREDITS: u32 = 32;
+pub(super) const CREDITS: u32 = 32;
 
 impl EfaRdm {
     pub(super) fn announce_message(
@@ -17,12 +17,15 @@ impl EfaRdm {
         peer: PeerId,
         frame: &Frame<'_>,
     ) -> Result<(), Errno> {
+        if self.expose(peer, frame)? {
+            return Ok(());
+        }
         let len = frame.body.len() as u64;
         let form = Form::Long {
             len,
             credits: CREDITS,
         };
-        let first = frame.body.slice(0, self.limits.eager);
+        let first = frame.body.slice(0, self.limits[0].eager);
         let send_id = self.offer(peer, &frame.header, first.len())?;
         let message = Message {
             send_id,
@@ -109,8 +112,11 @@ impl EfaRdm {
     }
 
     pub(super) fn announce_write(&mut self, peer: PeerId, frame: &Frame<'_>) -> Result<(), Errno> {
+        if self.expose(peer, frame)? {
+            return Ok(());
+        }
         let len = frame.body.len() as u64;
-        let first = frame.body.slice(0, self.limits.eager);
+        let first = frame.body.slice(0, self.limits[0].eager);
         let send_id = self.offer(peer, &frame.header, first.len())?;
         let form = Form::Long {
             len,

@@ -3,7 +3,10 @@
 //! An id is used again once its operation is over, with another generation, so that a late packet does not reach the next one. A packet
 //! reaches the operations of its own peer only.
 
+use oxifabric_engine::Header;
+use oxifabric_ibv::Mr;
 use oxifabric_types::PeerId;
+use oxifabric_wire::efa::Pieces;
 
 /// Bits of an id that are the place of the operation; the others count its uses.
 const PLACE_BITS: u32 = 22;
@@ -36,6 +39,8 @@ pub(super) enum OperationKind {
     Sent { mine: u32 },
     /// Data was announced that the peer asks for.
     Offer(Offer),
+    /// Memory was announced that the peer's device reads.
+    Exposed(Box<Exposed>),
     /// A read was sent.
     Reading(Reading),
     /// An atomic was sent whose response brings what was there.
@@ -65,6 +70,24 @@ pub(super) struct Offer {
     pub(super) wants_receipt: bool,
 }
 
+/// Memory that was announced, to be read by the peer's device.
+#[derive(Debug)]
+pub(super) struct Exposed {
+    pub(super) announcement: Announcement,
+    /// Its registrations, by which it can be read while this is kept.
+    pub(super) _regions: Vec<Mr>,
+}
+
+/// What was announced, so that it can be announced anew.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Announcement {
+    pub(super) header: Header,
+    /// The number of the message; none of a write.
+    pub(super) message: Option<u32>,
+    /// The memory that is written.
+    pub(super) targets: Pieces,
+}
+
 /// A read that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
@@ -88,6 +111,11 @@ pub(super) struct Incoming {
     pub(super) send_id: u32,
     pub(super) wants_receipt: bool,
     pub(super) stage: Stage,
+    /// It was announced anew, so that the engine does not know that the sender waits for a receipt.
+    pub(super) is_anew: bool,
+    /// How many bytes are to come in packets of a message that is read, before its sender may be told that it was.
+    pub(super) runt: u64,
+    pub(super) is_read: bool,
     /// The data that came with the announcement.
     pub(super) first: Vec<(u64, Box<[u8]>)>,
 }

@@ -41,6 +41,10 @@ pub(super) struct Peer {
     pub(super) was_heard: bool,
     /// What it can do, once its handshake is here.
     pub(super) features: Option<u64>,
+    /// What the device does with it by itself, [`super::reach::index`].
+    pub(super) ways: usize,
+    /// It was asked for its handshake.
+    pub(super) was_asked: bool,
     /// A handshake is to be sent to it.
     pub(super) owes_handshake: bool,
     /// The number of the next message to it.
@@ -55,6 +59,8 @@ pub(super) struct Peer {
     pub(super) is_blocked: bool,
     /// When something was heard of it last, or a question was sent to it.
     pub(super) heard_at: Instant,
+    /// It is to be given up, once the device has ended the accesses to it.
+    pub(super) is_doomed: bool,
     /// Why it is given up.
     pub(super) gone: Option<Errno>,
 }
@@ -90,6 +96,13 @@ impl Peers {
                 self.sources.remove(&source);
             }
         }
+    }
+
+    /// Returns the peer whose device wrote memory of this end and told so.
+    pub(super) fn writer(&self, completion: &Completion) -> Option<PeerId> {
+        let qpn = u16::try_from(completion.src_qp).ok()?;
+        let handle = u16::try_from(completion.slid).ok()?;
+        self.sources.get(&(handle, qpn))?.last().copied()
     }
 
     /// Returns the peer that a packet is from; `None` for one of which nothing is known, or that is not what it says.
@@ -165,7 +178,9 @@ impl Peer {
             source,
             has_met: false,
             was_heard: false,
+            was_asked: false,
             features: None,
+            ways: 0,
             owes_handshake: false,
             next: 0,
             order: Order::default(),
@@ -174,6 +189,7 @@ impl Peer {
             begun: HashMap::new(),
             is_blocked: false,
             heard_at: Instant::from_nanos(0),
+            is_doomed: false,
             gone: None,
         }
     }

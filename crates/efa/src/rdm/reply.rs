@@ -1,8 +1,8 @@
 //! What peers are told: that their data may come, is here, was read or is refused, and what they asked for. Path class: warm.
 
 use oxifabric_engine::{Frame, TxToken};
-use oxifabric_ibv::EfaCaps;
 use oxifabric_mem::Iov;
+use oxifabric_provider::log;
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::efa::{Content, RESPONSE_HEADER, Reference, feature};
 
@@ -29,6 +29,11 @@ impl EfaRdm {
         };
         let send_id = incoming.send_id;
         if incoming.stage == Stage::Readable {
+            log::info!(
+                "efa",
+                EpData,
+                "a message that was announced is not read, and asked for"
+            );
             self.send(
                 peer,
                 Content::ReadNack {
@@ -38,8 +43,13 @@ impl EfaRdm {
                 &Iov::empty(),
                 None,
             )?;
-            if let Some(OperationKind::Incoming(incoming)) = self.operations.get(peer, id) {
-                incoming.stage = Stage::Refused;
+            let Some(OperationKind::Incoming(incoming)) = self.operations.get(peer, id) else {
+                return Ok(());
+            };
+            incoming.stage = Stage::Refused;
+            // What announces it anew has its number.
+            if let (Some(number), Some(row)) = (incoming.message, self.peers.get_mut(peer)) {
+                row.begun.insert(number, id);
             }
             return Ok(());
         }
@@ -79,6 +89,14 @@ impl EfaRdm {
     /// Tells a peer that its data was read, or that what it asked for is refused. What has no id there, or if the peer knows no such packet,
     /// it is not told.
     pub(super) fn finish(&mut self, peer: PeerId, id: u32, result: u64) -> Result<(), Errno> {
+        if let Some(OperationKind::Incoming(incoming)) = self.operations.get(peer, id)
+            && incoming.runt > 0
+            && result == 0
+        {
+            // A sender that is told too early forgets a message of which it still sends packets.
+            incoming.is_read = true;
+            return Ok(());
+        }
         let (theirs, content) = match self.operations.get(peer, id) {
             Some(OperationKind::Incoming(Incoming {
                 stage: Stage::Readable,
@@ -115,7 +133,14 @@ impl EfaRdm {
             }
             _ => {}
         }
-        self.operations.remove(peer, id);
+        if let Some(OperationKind::Incoming(Incoming {
+            message: Some(number),
+            ..
+        })) = self.operations.remove(peer, id)
+            && let Some(row) = self.peers.get_mut(peer)
+        {
+            row.begun.remove(&number);
+        }
         Ok(())
     }
 
@@ -159,14 +184,12 @@ impl EfaRdm {
     /// Sends a handshake to a peer that is owed one.
     pub(super) fn send_handshake(&mut self, peer: PeerId) -> Result<(), Errno> {
         let hardware = self.domain.hardware;
-        let mut features = feature::DELIVERY_COMPLETE
+        let features = self.reach.features()
+            | feature::DELIVERY_COMPLETE
             | feature::CONNID
             | feature::RUNT
             | feature::READ_NACK
             | feature::PEER_ERROR;
-        if hardware.can(EfaCaps::UNSOLICITED_WRITE_RECV) && self.tells_unsolicited {
-            features |= feature::UNSOLICITED;
-        }
         let content = Content::Handshake {
             features,
             device: Some(hardware.attributes.part),

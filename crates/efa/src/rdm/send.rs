@@ -10,7 +10,7 @@ use oxifabric_wire::efa::{
 
 use super::EfaRdm;
 use super::operations::{OperationKind, Reading};
-use super::tx::SentPacket;
+use super::tx::{Sent, What};
 
 impl EfaRdm {
     /// Sends what a frame is; returns whether that is a packet, with whose end the token is told.
@@ -220,7 +220,10 @@ impl EfaRdm {
         self.header.clear();
         self.header.reserve(HEADER_MAX);
         Packet { sender, content }.encode(body.len(), &mut self.header);
-        let sent = SentPacket { peer, token };
+        let sent = Sent {
+            peer,
+            what: What::Packet(token),
+        };
         self.tx
             .send(&self.qp, row.destination(), &self.header, body, sent)
     }
@@ -232,7 +235,7 @@ pub(super) fn wants_receipt(header: &Header) -> bool {
         .intersects(HeaderFlags::DELIVERY | HeaderFlags::MATCH)
 }
 
-fn data_of(header: &Header) -> Option<u64> {
+pub(super) fn data_of(header: &Header) -> Option<u64> {
     header
         .flags
         .contains(HeaderFlags::DATA)
@@ -250,7 +253,7 @@ pub(super) fn write(frame: &Frame<'_>, send_id: u32, form: Form) -> Result<Write
     })
 }
 
-fn pieces(frame: &Frame<'_>) -> Result<Pieces, Errno> {
+pub(super) fn pieces(frame: &Frame<'_>) -> Result<Pieces, Errno> {
     let pieces = frame.targets.iter().map(|target| Piece {
         addr: target.addr,
         len: target.len,

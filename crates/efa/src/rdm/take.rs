@@ -6,7 +6,7 @@ use oxifabric_wire::efa::{Content, Form, Message, Pieces, Reference};
 
 use super::operations::{Incoming, OperationKind, Reading, Stage};
 use super::reply::error_of;
-use super::{Deferred, EfaRdm};
+use super::{Deferred, EfaRdm, reach};
 
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,9 +66,10 @@ impl EfaRdm {
             Content::AtomicResponse { recv_id, body } => {
                 self.take_fetched(peer, *recv_id, body, sink)
             }
-            Content::Handshake { features, .. } => {
+            Content::Handshake { features, device } => {
                 if let Some(row) = self.peers.get_mut(peer) {
                     row.features = Some(*features);
+                    row.ways = reach::index(self.reach.with(*features, *device));
                 }
                 Taken::Done
             }
@@ -78,12 +79,13 @@ impl EfaRdm {
                 reference,
                 cause,
             } => self.take_error(peer, *id, *reference, *cause, sink),
-            // Nothing that this end announces is read by the peer's device.
-            Content::EndOfRead { .. } | Content::ReadNack { .. } => Taken::Broken,
+            Content::EndOfRead { send_id, .. } => self.take_end_of_read(peer, *send_id, sink),
+            Content::ReadNack { send_id, .. } => self.take_read_nack(peer, *send_id),
         }
     }
 
     fn take_message(&mut self, peer: PeerId, message: &Message<'_>, sink: &mut impl Sink) -> Taken {
+        let message = &as_it_travels(message);
         let kind = match message.tag {
             None => (Kind::Msg, Kind::MsgRts),
             Some(_) => (Kind::Tagged, Kind::TaggedRts),
@@ -106,19 +108,22 @@ impl EfaRdm {
             Form::Long { len, .. } => (len, Stage::Announced),
             Form::Read { len, .. } | Form::Runt { len, .. } => (len, Stage::Readable),
         };
-        let first = match message.form {
-            Form::Long { .. } | Form::Runt { .. } if !message.body.is_empty() => {
-                vec![(offset_of(message.form), message.body.into())]
-            }
-            _ => Vec::new(),
-        };
-        let kept: u64 = first
-            .iter()
-            .map(|(_, part): &(u64, Box<[u8]>)| part.len() as u64)
-            .sum();
-        if kept >= len {
+        let is_medium = matches!(message.form, Form::Medium { .. });
+        let kept = if is_medium { 0 } else { message.body.len() };
+        if kept as u64 >= len {
             return Taken::Broken;
         }
+        // Of a message that is read all is read, so the parts that are sent are counted, and not kept.
+        let memory = match message.form {
+            Form::Runt { .. } if !self.reach.reads => return Taken::Broken,
+            Form::Runt { memory, .. } => remote(&memory),
+            Form::Read { memory, .. } if self.reads_now() => remote(&memory),
+            _ => None,
+        };
+        let first = match message.form {
+            Form::Long { .. } if !message.body.is_empty() => vec![(0, message.body.into())],
+            _ => Vec::new(),
+        };
         let incoming = Incoming {
             message: Some(message.number),
             len,
@@ -126,6 +131,12 @@ impl EfaRdm {
             send_id: message.send_id,
             wants_receipt: message.wants_receipt,
             stage,
+            is_anew: false,
+            runt: match message.form {
+                Form::Runt { runt, .. } => runt.saturating_sub(message.body.len() as u64),
+                _ => 0,
+            },
+            is_read: false,
             first,
         };
         let Some(id) = self
@@ -138,12 +149,9 @@ impl EfaRdm {
         if stage != Stage::Unasked {
             header.kind = kind.1;
         }
-        let body = match message.form {
-            Form::Medium { offset: 0, .. } => Body::Whole(message.body),
-            Form::Read { memory, .. } => match remote(&memory) {
-                Some(remote) => Body::Remote(remote),
-                None => Body::Whole(&[]),
-            },
+        let body = match (memory, message.form) {
+            (Some(memory), _) => Body::Remote(memory),
+            (None, Form::Medium { offset: 0, .. }) => Body::Whole(message.body),
             _ => Body::Whole(&[]),
         };
         let taken = Taken::from(sink.arrival(peer, &header, body));
@@ -205,14 +213,53 @@ impl EfaRdm {
         let Some(id) = row.and_then(|row| row.begun.get(&message.number)).copied() else {
             return Taken::Done;
         };
-        match message.form {
+        match as_it_travels(message).form {
             Form::Medium { offset, .. } => self.take_data(peer, id, offset, message.body, sink),
+            Form::Runt { .. } => {
+                if let Some(OperationKind::Incoming(incoming)) = self.operations.get(peer, id) {
+                    incoming.runt = incoming.runt.saturating_sub(message.body.len() as u64);
+                    if incoming.runt == 0 && incoming.is_read {
+                        self.deferred.push_back(Deferred::Read(peer, id));
+                    }
+                }
+                Taken::Done
+            }
+            Form::Long { len, .. } if message.is_after_nack => {
+                self.take_anew(peer, id, message, len)
+            }
             _ => Taken::Broken,
         }
     }
 
+    /// Takes the new announcement of a message that was to be read, and could not be.
+    fn take_anew(&mut self, peer: PeerId, id: u32, message: &Message<'_>, len: u64) -> Taken {
+        let Some(OperationKind::Incoming(incoming)) = self.operations.get(peer, id) else {
+            return Taken::Done;
+        };
+        if incoming.stage != Stage::Refused
+            || incoming.len != len
+            || message.body.len() as u64 > len
+        {
+            return Taken::Broken;
+        }
+        if !message.body.is_empty() {
+            incoming.first = vec![(0, message.body.into())];
+        }
+        incoming.stage = Stage::Announced;
+        incoming.is_anew = true;
+        incoming.send_id = message.send_id;
+        incoming.wants_receipt = message.wants_receipt;
+        self.deferred.push_back(Deferred::Ask(peer, id));
+        Taken::Done
+    }
+
+    /// Returns whether the device reads what is announced now.
+    fn reads_now(&self) -> bool {
+        self.reach.reads && self.now >= self.reads_again_at
+    }
+
     /// Takes a part of the data of an operation.
-    fn take_data(
+    pub(super) fn take_data(
         &mut self,
         peer: PeerId,
         id: u32,
@@ -274,7 +321,7 @@ impl EfaRdm {
     }
 
     /// Counts data of an operation that has arrived; the last byte ends it.
-    fn count_received(&mut self, peer: PeerId, id: u32, len: u64) {
+    pub(super) fn count_received(&mut self, peer: PeerId, id: u32, len: u64) {
         match self.operations.get(peer, id) {
             Some(OperationKind::Incoming(incoming)) => {
                 incoming.received += len;
@@ -282,7 +329,7 @@ impl EfaRdm {
                     return;
                 }
                 let (message, send_id) = (incoming.message, incoming.send_id);
-                let wants_receipt = incoming.wants_receipt;
+                let (wants_receipt, is_anew) = (incoming.wants_receipt, incoming.is_anew);
                 if let (Some(number), Some(row)) = (message, self.peers.get_mut(peer)) {
                     row.begun.remove(&number);
                 }
@@ -290,6 +337,9 @@ impl EfaRdm {
                     Some(kind) if wants_receipt => {
                         let message = message.unwrap_or(0);
                         *kind = OperationKind::Owed { send_id, message };
+                        if is_anew {
+                            self.deferred.push_back(Deferred::Receipt(peer, id));
+                        }
                     }
                     _ => drop(self.operations.remove(peer, id)),
                 }
@@ -391,47 +441,6 @@ impl EfaRdm {
         );
         Taken::Done
     }
-
-    /// Tells the engine what was put off; returns how much that was.
-    pub(super) fn tell_deferred(&mut self, sink: &mut impl Sink) -> usize {
-        let deferred = std::mem::take(&mut self.deferred);
-        let count = deferred.len();
-        for deferred in deferred {
-            let (peer, taken) = match deferred {
-                Deferred::FirstPart(peer, id) => (peer, self.tell_first(peer, id, sink)),
-                Deferred::Cts(peer, id, granted) => {
-                    let header = answer(Kind::Cts, id, granted, 0);
-                    (peer, sink.arrival(peer, &header, Body::Whole(&[])).into())
-                }
-                Deferred::Fin(peer, id) => {
-                    let header = answer(Kind::Fin, id, 0, 0);
-                    (peer, sink.arrival(peer, &header, Body::Whole(&[])).into())
-                }
-                Deferred::Grant(peer, id) => {
-                    self.count_received(peer, id, 0);
-                    continue;
-                }
-            };
-            if taken == Taken::Broken {
-                self.doom(peer, Errno::PROTO, "it broke the protocol".to_owned());
-            }
-        }
-        count
-    }
-
-    /// Tells the engine the data that came with an announcement.
-    fn tell_first(&mut self, peer: PeerId, id: u32, sink: &mut impl Sink) -> Taken {
-        let Some(OperationKind::Incoming(incoming)) = self.operations.get(peer, id) else {
-            return Taken::Done;
-        };
-        for (offset, part) in std::mem::take(&mut incoming.first) {
-            let taken = self.take_data(peer, id, offset, &part, sink);
-            if taken != Taken::Done {
-                return taken;
-            }
-        }
-        Taken::Done
-    }
 }
 
 pub(super) fn flags(data: Option<u64>, wants_receipt: bool) -> HeaderFlags {
@@ -441,14 +450,18 @@ pub(super) fn flags(data: Option<u64>, wants_receipt: bool) -> HeaderFlags {
     flags
 }
 
-const fn offset_of(form: Form) -> u64 {
-    match form {
-        Form::Medium { offset, .. } | Form::Runt { offset, .. } => offset,
-        _ => 0,
-    }
+/// Returns a message, as one in several packets if it is one of which the rest is to be read and there is no rest.
+const fn as_it_travels<'a>(message: &Message<'a>) -> Message<'a> {
+    let form = match message.form {
+        Form::Runt {
+            len, offset, runt, ..
+        } if runt >= len => Form::Medium { len, offset },
+        form => form,
+    };
+    Message { form, ..*message }
 }
 
-const fn answer(kind: Kind, id: u32, data: u64, len: u64) -> Header {
+pub(super) const fn answer(kind: Kind, id: u32, data: u64, len: u64) -> Header {
     Header {
         kind,
         flags: HeaderFlags::empty(),

@@ -1,11 +1,12 @@
-//! The packets that the device has to send: buffers of registered memory, until the device says that the peer's device has them.
+//! What the device has to send: packets in buffers of registered memory, until the device says that the peer's device has them, and reads and writes, short
+//! ones out of such buffers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use oxifabric_engine::TxToken;
-use oxifabric_ibv::{Access, Ah, Mr, Pd, Qp, Send, SendOp};
+use oxifabric_ibv::{Access, Ah, Mr, Pd, Piece, Qp, Send, SendOp};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 
@@ -26,19 +27,61 @@ pub(super) struct TxPool {
     again: VecDeque<(u32, Instant)>,
 }
 
-/// A buffer.
+/// A buffer, and the request that it is for.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    len: usize,
-    sent: Option<SentPacket>,
+    request: Request,
+    sent: Option<Sent>,
 }
 
-/// A packet that the device has.
+/// What the device is asked to do.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SentPacket {
+enum Request {
+    /// To send a packet of so many bytes.
+    Packet(usize),
+    /// To read or write memory of the peer.
+    Access(AccessRequest),
+}
+
+/// A read or write of memory of a peer, in one piece.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AccessRequest {
+    pub(super) is_read: bool,
+    /// Memory of this end; `None` for the buffer.
+    pub(super) local: Option<Piece>,
+    pub(super) addr: u64,
+    pub(super) key: u32,
+    pub(super) len: usize,
+    /// What the peer's device tells the peer, as it is on the wire.
+    pub(super) data: Option<u32>,
+}
+
+/// A request that the device has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
     pub(super) peer: PeerId,
-    /// What to tell the engine.
-    pub(super) token: Option<TxToken>,
+    pub(super) what: What,
+}
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum What {
+    /// A packet, with whose end the engine is told of this.
+    Packet(Option<TxToken>),
+    /// A piece of an access.
+    Piece(AccessPiece),
+}
+
+/// A piece of an access.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AccessPiece {
+    /// The number of the access.
+    pub(super) access: u32,
+    /// Where it is in the memory of this end.
+    pub(super) offset: usize,
+    pub(super) len: usize,
+    /// It goes through the buffer.
+    pub(super) is_buffered: bool,
 }
 
 /// Where a packet goes.
@@ -59,10 +102,16 @@ impl TxPool {
     ) -> Result<Self, Errno> {
         let len = count.checked_mul(packet).ok_or(Errno::NOMEM)?;
         Ok(Self {
-            memory: pd.allocate(len, Access::default())?,
+            memory: pd.allocate(len, Access::LOCAL_WRITE)?,
             packet,
             inline: inline.min(INLINE),
-            slots: vec![Slot { len: 0, sent: None }; count],
+            slots: vec![
+                Slot {
+                    request: Request::Packet(0),
+                    sent: None
+                };
+                count
+            ],
             idle: (0..count as u32).rev().collect(),
             again: VecDeque::new(),
         })
@@ -71,6 +120,16 @@ impl TxPool {
     /// Returns whether there is a buffer for one more packet.
     pub(super) fn has_room(&self) -> bool {
         !self.idle.is_empty()
+    }
+
+    /// Returns for how many more requests there are buffers.
+    pub(super) fn room(&self) -> usize {
+        self.idle.len()
+    }
+
+    /// Returns how many bytes a buffer has.
+    pub(super) fn buffer_len(&self) -> usize {
+        self.packet
     }
 
     /// Returns whether nothing is under way.
@@ -88,7 +147,7 @@ impl TxPool {
         to: Destination<'_>,
         header: &[u8],
         body: &Iov,
-        sent: SentPacket,
+        sent: Sent,
     ) -> Result<(), Errno> {
         let len = header.len() + body.len();
         if len > self.packet {
@@ -98,25 +157,84 @@ impl TxPool {
         let buffer = self.memory.memory().slice(at as usize * self.packet, len);
         buffer.write(0, header);
         buffer.copy_from(header.len(), body);
+        self.begin(qp, to, at, Request::Packet(len), sent)
+    }
+
+    /// Reads or writes memory of the peer; what a write takes out of the buffer is copied into it from `body`.
+    ///
+    /// # Errors
+    /// As [`TxPool::send`].
+    pub(super) fn access(
+        &mut self,
+        qp: &Qp,
+        to: Destination<'_>,
+        request: AccessRequest,
+        body: &Iov,
+        sent: Sent,
+    ) -> Result<(), Errno> {
+        let &at = self.idle.last().ok_or(Errno::AGAIN)?;
+        if request.local.is_none() {
+            if request.len > self.packet {
+                return Err(Errno::MSGSIZE);
+            }
+            if !request.is_read {
+                self.buffer(at, request.len).copy_from(0, body);
+            }
+        }
+        self.begin(qp, to, at, Request::Access(request), sent)
+    }
+
+    /// Copies what was read into a buffer to where it belongs.
+    pub(super) fn copy_out(&self, at: u32, into: &Iov) {
+        into.copy_from(0, &self.buffer(at, into.len()));
+    }
+
+    fn buffer(&self, at: u32, len: usize) -> Iov {
+        let memory = self.memory.memory();
+        memory.slice(at as usize * self.packet, len.min(self.packet))
+    }
+
+    fn begin(
+        &mut self,
+        qp: &Qp,
+        to: Destination<'_>,
+        at: u32,
+        request: Request,
+        sent: Sent,
+    ) -> Result<(), Errno> {
         self.slots[at as usize] = Slot {
-            len,
+            request,
             sent: Some(sent),
         };
-        self.post(qp, to, at)?;
+        if let Err(errno) = self.post(qp, to, at) {
+            self.slots[at as usize].sent = None;
+            return Err(errno);
+        }
         self.idle.pop();
         Ok(())
     }
 
     fn post(&self, qp: &Qp, to: Destination<'_>, at: u32) -> Result<(), Errno> {
-        let (start, len) = (at as usize * self.packet, self.slots[at as usize].len);
+        let start = at as usize * self.packet;
         let mut bytes = [0; INLINE];
         let piece;
-        let op = if len <= self.inline {
-            self.memory.memory().read(start, &mut bytes[..len]);
-            SendOp::Inline(&bytes[..len], None)
-        } else {
-            piece = [self.memory.piece(start, len).ok_or(Errno::MSGSIZE)?];
-            SendOp::Message(&piece, None)
+        let op = match self.slots[at as usize].request {
+            Request::Packet(len) if len <= self.inline => {
+                self.memory.memory().read(start, &mut bytes[..len]);
+                SendOp::Inline(&bytes[..len], None)
+            }
+            Request::Packet(len) => {
+                piece = [self.memory.piece(start, len).ok_or(Errno::MSGSIZE)?];
+                SendOp::Message(&piece, None)
+            }
+            Request::Access(access) => {
+                let buffer = || self.memory.piece(start, access.len);
+                let local = access.local.or_else(buffer).ok_or(Errno::MSGSIZE)?;
+                match access.is_read {
+                    true => SendOp::Read(local, access.key, access.addr),
+                    false => SendOp::Write(local, access.key, access.addr, access.data),
+                }
+            }
         };
         let request = Send {
             wr_id: at.into(),
@@ -131,15 +249,16 @@ impl TxPool {
         }
     }
 
-    /// Takes back a packet that the device has sent, or failed to; `None` for one that it does not have.
-    pub(super) fn ended(&mut self, wr_id: u64) -> Option<SentPacket> {
+    /// Takes back a request that the device has carried out, or failed to, and its buffer, which is used again by the next request; `None` for
+    /// one that it does not have.
+    pub(super) fn ended(&mut self, wr_id: u64) -> Option<(u32, Sent)> {
         let at = u32::try_from(wr_id).ok()?;
         let sent = self.slots.get_mut(at as usize)?.sent.take()?;
         self.idle.push(at);
-        Some(sent)
+        Some((at, sent))
     }
 
-    /// Has a packet sent again whose receiver was not ready.
+    /// Has a request made again whose receiver was not ready.
     pub(super) fn not_ready(&mut self, wr_id: u64, now: Instant) {
         if let Ok(at) = u32::try_from(wr_id) {
             self.again.push_back((at, now.after(NOT_READY)));
@@ -169,6 +288,10 @@ impl TxPool {
     pub(super) fn forget(&mut self, peer: PeerId) -> Vec<TxToken> {
         let sent = self.slots.iter_mut().filter_map(|slot| slot.sent.as_mut());
         let to_peer = sent.filter(|sent| sent.peer == peer);
-        to_peer.filter_map(|sent| sent.token.take()).collect()
+        let tokens = to_peer.filter_map(|sent| match &mut sent.what {
+            What::Packet(token) => token.take(),
+            What::Piece(_) => None,
+        });
+        tokens.collect()
     }
 }

@@ -1,6 +1,8 @@
 //! Packets of EFA's protocol for reliable datagrams. What is read is written and read again as the same.
 
-use oxifabric_wire::efa::{Content, Packet, Piece, Pieces, Read, Sender};
+use oxifabric_wire::efa::{
+    Content, Form, Message, Packet, Piece, Pieces, Read, Reference, Sender, Write,
+};
 
 pub(super) fn run(bytes: &[u8]) {
     let Ok(packet) = Packet::decode(bytes) else {
@@ -21,7 +23,55 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         key: 77,
     };
     let targets = Pieces::new([piece, piece]).expect("two fit");
+    let read_by_device = Form::Read {
+        len: 8192,
+        memory: targets,
+    };
+    let announced = |form, tag| {
+        Content::Message(Message {
+            number: 3,
+            tag,
+            data: Some(5),
+            wants_receipt: false,
+            is_after_nack: false,
+            send_id: 9,
+            form,
+            body: &[],
+        })
+    };
     let contents = [
+        announced(read_by_device, None),
+        announced(read_by_device, Some(7)),
+        announced(
+            Form::Runt {
+                len: 8192,
+                offset: 64,
+                runt: 128,
+                memory: targets,
+            },
+            Some(7),
+        ),
+        Content::Write(Write {
+            targets,
+            data: None,
+            wants_receipt: false,
+            send_id: 9,
+            form: read_by_device,
+            body: &[],
+        }),
+        Content::EndOfRead {
+            send_id: 9,
+            recv_id: 1,
+        },
+        Content::ReadNack {
+            send_id: 9,
+            recv_id: 1,
+        },
+        Content::PeerError {
+            id: 9,
+            reference: Reference::Operation,
+            cause: 7,
+        },
         Content::Read(Read {
             targets,
             len: 8192,

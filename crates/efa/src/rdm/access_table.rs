@@ -1,0 +1,329 @@
+//! The reads and writes that the device carries out, and the pieces that it is asked for: where memory ends, at either end, and as much as it does at
+//! once. Path class: hot.
+
+use std::collections::VecDeque;
+
+use oxifabric_engine::{RemoteIov, RxToken, Sink, Target, TxToken};
+use oxifabric_ibv::Mr;
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, PeerId};
+
+use super::tx::{AccessPiece, AccessRequest};
+
+/// How many accesses are under way at most; further ones wait in the engine.
+const ACCESSES_MAX: usize = 256;
+
+/// The accesses of an endpoint, by number.
+#[derive(Debug, Default)]
+pub(super) struct Accesses {
+    rows: Vec<Option<Access>>,
+    free: Vec<u32>,
+    /// Accesses of which more is to be posted.
+    pub(super) ready: VecDeque<u32>,
+}
+
+/// An access that is under way.
+#[derive(Debug)]
+pub(super) struct Access {
+    pub(super) peer: PeerId,
+    pub(super) tell: Tell,
+    pub(super) body: Iov,
+    pub(super) remote: RemoteIov,
+    /// Completion data for the peer, as it is on the wire.
+    pub(super) data: Option<u32>,
+    /// The registrations of the segments of the body; none if it goes through buffers.
+    pub(super) regions: Vec<Mr>,
+    /// How many bytes of it the device was asked for.
+    pub(super) posted: usize,
+    /// The device was asked for all of it.
+    pub(super) is_posted: bool,
+    pub(super) pending: u32,
+    pub(super) failure: Option<Errno>,
+}
+
+/// What the engine is told of the end of an access.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Tell {
+    /// A write.
+    Written(TxToken),
+    /// A read that the application asked for.
+    Read(TxToken),
+    /// A read of what a peer announced.
+    Pulled(RxToken),
+}
+
+impl Tell {
+    pub(super) const fn is_read(self) -> bool {
+        matches!(self, Self::Read(_) | Self::Pulled(_))
+    }
+
+    pub(super) fn tell(self, result: Result<(), Errno>, sink: &mut impl Sink) {
+        match self {
+            Self::Written(token) | Self::Read(token) => sink.sent(token, result),
+            Self::Pulled(token) => sink.pulled(token, result),
+        }
+    }
+}
+
+impl Accesses {
+    /// Keeps an access; `None` when there are too many.
+    pub(super) fn insert(&mut self, access: Access) -> Option<u32> {
+        let at = match self.free.pop() {
+            Some(at) => at,
+            None if self.rows.len() >= ACCESSES_MAX => return None,
+            None => {
+                self.rows.push(None);
+                self.rows.len() as u32 - 1
+            }
+        };
+        *self.rows.get_mut(at as usize)? = Some(access);
+        Some(at)
+    }
+
+    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut Access> {
+        self.rows.get_mut(id as usize)?.as_mut()
+    }
+
+    /// Takes an access out of which nothing is with the device any more, if it is over.
+    pub(super) fn take_over(&mut self, id: u32) -> Option<Access> {
+        let row = self.rows.get_mut(id as usize)?;
+        let over = row.take_if(|access| access.is_over())?;
+        self.free.push(id);
+        self.ready.retain(|ready| *ready != id);
+        Some(over)
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        !self.free.is_empty() || self.rows.len() < ACCESSES_MAX
+    }
+
+    /// Returns the numbers of those with a peer.
+    pub(super) fn numbers_with(&self, peer: PeerId) -> Vec<u32> {
+        let rows = (0..).zip(&self.rows);
+        let with_peer = rows.filter(|(_, row)| row.as_ref().is_some_and(|row| row.peer == peer));
+        with_peer.map(|(id, _)| id).collect()
+    }
+
+    /// Returns whether one with this peer is under way.
+    pub(super) fn any_with(&self, peer: PeerId) -> bool {
+        let mut all = self.rows.iter().flatten();
+        all.any(|access| access.peer == peer)
+    }
+}
+
+impl Access {
+    /// Returns whether nothing of it is under way, or will be.
+    pub(super) fn is_over(&self) -> bool {
+        self.pending == 0 && (self.is_posted || self.failure.is_some())
+    }
+
+    /// Returns the next piece, of at most `most` bytes, or `buffer` bytes if it goes through a buffer; `None` when the device was asked for all, or has
+    /// to carry out the others first: completion data goes with the last piece.
+    pub(super) fn next(&self, most: usize, buffer: usize) -> Option<(AccessPiece, AccessRequest)> {
+        if self.is_posted || self.failure.is_some() {
+            return None;
+        }
+        let rest = self.body.len() - self.posted;
+        let (target, skipped) = place(self.remote.pieces(), self.posted);
+        let (local, local_len) = self.local(buffer)?;
+        let most = most.min(local_len);
+        let len = usize::try_from(target.len - skipped).map_or(rest, |there| there.min(rest));
+        let len = len.min(most);
+        let is_last = len == rest;
+        if is_last && self.data.is_some() && self.pending > 0 {
+            return None;
+        }
+        let piece = AccessPiece {
+            access: 0,
+            offset: self.posted,
+            len,
+            is_buffered: local.is_none(),
+        };
+        let local = match local {
+            Some((region, offset)) => Some(region.piece(offset, len)?),
+            None => None,
+        };
+        let request = AccessRequest {
+            is_read: self.tell.is_read(),
+            local,
+            addr: target.addr.wrapping_add(skipped),
+            key: u32::try_from(target.key).ok()?,
+            len,
+            data: self.data.filter(|_| is_last),
+        };
+        Some((piece, request))
+    }
+
+    /// Returns the region of the segment at which the next piece begins, where it begins there, and how many bytes there are.
+    fn local(&self, buffer: usize) -> Option<(Option<(&Mr, usize)>, usize)> {
+        if self.regions.is_empty() {
+            return Some((None, buffer));
+        }
+        let mut offset = self.posted;
+        for region in &self.regions {
+            if offset < region.len() {
+                return Some((Some((region, offset)), region.len() - offset));
+            }
+            offset -= region.len();
+        }
+        None
+    }
+}
+
+/// Returns the piece of memory that has the byte at an offset, and how much of it is before that. Of memory without bytes it is the first one.
+fn place(pieces: &[Target], offset: usize) -> (Target, u64) {
+    let mut rest = offset as u64;
+    for piece in pieces {
+        if rest < piece.len {
+            return (*piece, rest);
+        }
+        rest -= piece.len;
+    }
+    (pieces.first().copied().unwrap_or_default(), 0)
+}
+
+/// Returns whether a device can name pieces of memory, whose lengths together are this one, or more if `may_exceed`.
+pub(super) fn is_nameable(pieces: &[Target], len: usize, may_exceed: bool) -> bool {
+    let mut lengths = pieces.iter().map(|piece| piece.len);
+    let total = lengths.try_fold(0_u64, u64::checked_add);
+    let fits = total.is_some_and(|total| match may_exceed {
+        true => total >= len as u64,
+        false => total == len as u64,
+    });
+    fits && pieces.iter().all(|piece| u32::try_from(piece.key).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUFFER: usize = 100;
+
+    fn target(addr: u64, len: u64) -> Target {
+        Target { addr, len, key: 7 }
+    }
+
+    fn access(len: usize, targets: &[Target], data: Option<u32>) -> Access {
+        Access {
+            peer: PeerId(1),
+            tell: Tell::Written(TxToken(0)),
+            body: Iov::zeroed(len).expect("memory"),
+            remote: RemoteIov::new(targets).expect("few pieces"),
+            data,
+            regions: Vec::new(),
+            posted: 0,
+            is_posted: false,
+            pending: 0,
+            failure: None,
+        }
+    }
+
+    /// Posts all pieces that may be posted, and returns where they are at the peer, their lengths, and whether they bring data.
+    fn post_all(access: &mut Access, most: usize) -> Vec<(u64, usize, bool)> {
+        let mut all = Vec::new();
+        while let Some((piece, request)) = access.next(most, BUFFER) {
+            assert_eq!((piece.offset, piece.len), (access.posted, request.len));
+            all.push((request.addr, request.len, request.data.is_some()));
+            access.posted += piece.len;
+            access.pending += 1;
+            access.is_posted = access.posted == access.body.len();
+        }
+        all
+    }
+
+    #[test]
+    fn an_access_is_cut_where_memory_ends_and_by_what_the_device_takes() {
+        let targets = [target(1000, 130), target(0, 0), target(5000, 70)];
+        let mut long = access(200, &targets, None);
+        let pieces = [(1000, 100, false), (1100, 30, false), (5000, 70, false)];
+        assert_eq!(post_all(&mut long, 1 << 30), pieces);
+        assert!(!long.is_over());
+        long.pending = 0;
+        assert!(long.is_over());
+        let mut short_steps = access(100, &[target(1000, 100)], None);
+        assert_eq!(post_all(&mut short_steps, 40).len(), 3);
+    }
+
+    #[test]
+    fn pieces_of_any_access_follow_each_other_and_are_all_of_it() {
+        let mut drawn = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut draw = |below: u64| {
+            drawn ^= drawn << 13;
+            drawn ^= drawn >> 7;
+            drawn ^= drawn << 17;
+            drawn % below
+        };
+        for _ in 0..2000 {
+            let lens: Vec<u64> = (0..1 + draw(4)).map(|_| draw(400)).collect();
+            let mut addr = 1000;
+            let targets: Vec<Target> = lens
+                .iter()
+                .map(|&len| {
+                    addr += 1000;
+                    target(addr, len)
+                })
+                .collect();
+            let len: u64 = lens.iter().sum();
+            let mut any = access(len as usize, &targets, None);
+            let most = 1 + draw(300) as usize;
+            let bytes = post_all(&mut any, most)
+                .into_iter()
+                .flat_map(|(addr, len, _)| {
+                    assert!(len <= most.min(BUFFER));
+                    addr..addr + len as u64
+                });
+            let named = targets
+                .iter()
+                .flat_map(|target| target.addr..target.addr + target.len);
+            assert!(bytes.eq(named), "{targets:?} by {most}");
+            assert!(any.is_posted);
+        }
+    }
+
+    #[test]
+    fn an_access_without_bytes_is_one_piece() {
+        for targets in [&[target(1000, 0)][..], &[]] {
+            let mut empty = access(0, targets, Some(5));
+            assert_eq!(post_all(&mut empty, 40).len(), 1);
+        }
+    }
+
+    #[test]
+    fn completion_data_goes_with_the_last_piece_behind_all_others() {
+        let mut with_data = access(150, &[target(1000, 150)], Some(5));
+        assert_eq!(
+            post_all(&mut with_data, 60),
+            [(1000, 60, false), (1060, 60, false)]
+        );
+        with_data.pending = 0;
+        assert_eq!(post_all(&mut with_data, 60), [(1120, 30, true)]);
+    }
+
+    #[test]
+    fn what_a_device_cannot_name_is_refused() {
+        assert!(is_nameable(&[target(1, 5), target(9, 3)], 8, false));
+        assert!(!is_nameable(&[target(1, 9)], 8, false) && is_nameable(&[target(1, 9)], 8, true));
+        assert!(!is_nameable(&[target(1, 7)], 8, true));
+        let endless = [target(0, u64::MAX), target(0, 9)];
+        assert!(!is_nameable(&endless, 8, true));
+        let long_key = Target {
+            key: 1 << 32,
+            ..target(1, 8)
+        };
+        assert!(!is_nameable(&[long_key], 8, false));
+    }
+
+    #[test]
+    fn accesses_are_bounded_and_their_places_used_again() {
+        let mut accesses = Accesses::default();
+        for _ in 0..ACCESSES_MAX {
+            assert!(accesses.insert(access(1, &[target(0, 1)], None)).is_some());
+        }
+        assert!(!accesses.has_room() && accesses.any_with(PeerId(1)));
+        assert!(accesses.insert(access(1, &[target(0, 1)], None)).is_none());
+        assert!(accesses.take_over(3).is_none(), "it is not over");
+        accesses.get_mut(3).expect("it is there").failure = Some(Errno::IO);
+        assert!(accesses.take_over(3).is_some() && accesses.has_room());
+        assert_eq!(accesses.insert(access(1, &[target(0, 1)], None)), Some(3));
+    }
+}
