@@ -1,9 +1,10 @@
 /*
- * orderly FOLDER a|b ROUNDS SEED [sleep] [mortal] [delivery] [access]
+ * orderly FOLDER a|b ROUNDS SEED [sleep] [mortal] [delivery] [access] [refused] [long]
  *
  * Two endpoints of the fabric efa send each other messages of any length, with and without tags and completion data, in rounds: each side
  * sends BATCH messages and receives as many, in the order in which they were sent. With delivery sends end only when the message is in its
- * buffer. With access each side also writes the other's memory, reads it back, and counts in it by atomics.
+ * buffer. With access each side also writes the other's memory, from several places to several, reads it back, and counts in it by atomics. With
+ * refused it begins with a read and a write of memory that there is not, which fail. With long many messages are longer, up to 8 MiB.
  *
  * With sleep the program sleeps on its queue. With mortal the other one may be killed at any time: an operation towards it fails then,
  * the program closes all that it has opened, and prints "gone: ERROR: REASON".
@@ -16,7 +17,7 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
-enum { BATCH = 8, LONGEST = 1 << 20, WINDOW = 1 << 18, POSTED = 2 * BATCH };
+enum { BATCH = 8, LONGEST = 8 << 20, WINDOW = 1 << 18, POSTED = 2 * BATCH };
 
 struct slot {
 	struct fi_context2 context;
@@ -36,12 +37,13 @@ struct party {
 	/* How many messages of each kind arrived, with tags and without. */
 	uint64_t arrived[2], posted[2], messages, bytes, written, window_at, window_key;
 	uint32_t round;
-	int sleeps, mortal, delivers, reaches, id;
+	int sleeps, mortal, delivers, reaches, refused, expects_refusal, id;
 };
 
 struct place { uint64_t addr, key; };
 
 static uint64_t seed;
+static int has_long;
 
 /* What sender and receiver both know of a message of this kind by its number. */
 static uint64_t fate(int sender, int kind, uint64_t number)
@@ -53,9 +55,13 @@ static size_t length(uint64_t fate)
 {
 	static const size_t edges[] = { 0, 1, 16, 8759, 8760, 8761, 8904, 8928, 16384, 65536, 65537 };
 
+	static const size_t long_edges[] = { (1 << 20) - 1, 1 << 20, (1 << 20) + 1, LONGEST - 1, LONGEST };
+
+	if (has_long && fate % 3 == 0)
+		return fate & 1 << 7 ? (fate >> 8) % LONGEST : long_edges[(fate >> 8) % (sizeof long_edges / sizeof *long_edges)];
 	switch (fate % 8) {
 	case 0: return edges[(fate >> 8) % (sizeof edges / sizeof *edges)];
-	case 1: return (fate >> 8) % LONGEST;
+	case 1: return (fate >> 8) % (1 << 20);
 	case 2: case 3: return (fate >> 8) % 100000;
 	case 4: return (fate >> 8) % 20000;
 	default: return (fate >> 8) % 5000;
@@ -127,6 +133,12 @@ static void failed(struct party *me)
 	const char *reason;
 
 	expect("fi_cq_readerr", fi_cq_readerr(me->node.cq, &error, 0));
+	if (me->expects_refusal && error.op_context == &me->access) {
+		if (error.err != FI_EINVAL)
+			wrong("error of an access that is refused", (uint64_t)error.err, FI_EINVAL);
+		me->expects_refusal = me->access.busy = 0;
+		return;
+	}
 	reason = fi_cq_strerror(me->node.cq, error.prov_errno, error.err_data, NULL, 0);
 	printf("%s: %d (%s): %s\n", me->mortal ? "gone" : "failed", error.err, fi_strerror(error.err), reason);
 	if (!me->mortal)
@@ -214,17 +226,24 @@ static void send_one(struct party *me, uint32_t index)
 /* Writes the other one's window, reads it back, and counts there. */
 static void reach(struct party *me)
 {
-	uint64_t drawn = fate(me->id, 2, me->round), one = 1;
+	uint64_t drawn = fate(me->id, 2, me->round), one = 1, at_window, middle, cut;
 	size_t len = 1 + drawn % (drawn & 1 << 9 ? WINDOW : 9000), offset = (WINDOW - len) / 2;
-	struct iovec iov = { me->scratch, len };
-	struct fi_rma_iov target = { me->window_at + offset, len, me->window_key };
-	struct fi_msg_rma msg = { &iov, &me->desc, 1, me->peer, &target, 1, &me->access.context, me->round };
+	int pieces = drawn & 1 << 10 ? 2 : 1;
+	void *desc[] = { me->desc, me->desc };
+
+	middle = pieces == 2 ? mixed(drawn) % len : len;
+	cut = pieces == 2 ? mixed(drawn + 1) % len : len;
+	at_window = me->window_at + offset;
+
+	struct iovec iov[] = { { me->scratch, middle }, { me->scratch + middle, len - middle } };
+	struct fi_rma_iov target[] = { { at_window, cut, me->window_key }, { at_window + cut, len - cut, me->window_key } };
+	struct fi_msg_rma msg = { iov, desc, pieces, me->peer, target, pieces, &me->access.context, me->round };
 
 	for (size_t at = 0; at < len; at++)
 		me->scratch[at] = (char)pattern(drawn, at);
 	ACCESS(me, fi_writemsg(me->node.ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA));
 	memset(me->scratch, 0, len);
-	ACCESS(me, fi_read(me->node.ep, me->scratch, len, me->desc, me->peer, target.addr, target.key, &me->access.context));
+	ACCESS(me, fi_readmsg(me->node.ep, &msg, FI_COMPLETION));
 	for (size_t at = 0; at < len; at++)
 		if ((uint8_t)me->scratch[at] != pattern(drawn, at))
 			wrong("byte that was written and read", (uint8_t)me->scratch[at], pattern(drawn, at));
@@ -235,6 +254,25 @@ static void reach(struct party *me)
 		wrong("count", *me->fetched, me->round);
 }
 
+/* Reads and writes what the other one has not. Neither changes anything else. */
+static void be_refused(struct party *me)
+{
+	struct iovec iov = { me->scratch, 9000 };
+	struct fi_rma_iov target = { me->window_at, 9000, me->window_key ^ 0x5555 };
+	struct fi_msg_rma msg = { &iov, &me->desc, 1, me->peer, &target, 1, &me->access.context, 0 };
+
+	me->expects_refusal = 1;
+	ACCESS(me, fi_readmsg(me->node.ep, &msg, FI_COMPLETION));
+	if (me->expects_refusal)
+		wrong("read of memory that there is not", 0, FI_EINVAL);
+	target.key = me->window_key;
+	target.addr += (uint64_t)1 << 40;
+	me->expects_refusal = 1;
+	ACCESS(me, fi_readmsg(me->node.ep, &msg, FI_COMPLETION));
+	if (me->expects_refusal)
+		wrong("read beyond the memory", 0, FI_EINVAL);
+}
+
 static void play(struct party *me)
 {
 	double deadline = now_s() + PATIENCE_S;
@@ -242,6 +280,8 @@ static void play(struct party *me)
 
 	for (uint32_t index = 0; index < BATCH; index++)
 		send_one(me, index);
+	if (me->refused && me->round == 0)
+		be_refused(me);
 	if (me->reaches)
 		reach(me);
 	while (me->arrived[0] < wanted || me->arrived[1] < wanted || (me->reaches && me->written <= me->round)) {
@@ -345,6 +385,8 @@ int main(int argc, char **argv)
 		me.mortal |= !strcmp(argv[at], "mortal");
 		me.delivers |= !strcmp(argv[at], "delivery");
 		me.reaches |= !strcmp(argv[at], "access");
+		me.refused |= !strcmp(argv[at], "refused");
+		has_long |= !strcmp(argv[at], "long");
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	me.id = !strcmp(argv[2], "b");

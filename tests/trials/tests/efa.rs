@@ -193,6 +193,43 @@ fn order(
     run("orderly", ends, plan, seed, arguments)
 }
 
+/// What lets devices read and write memory of peers, also where messages are not very long.
+const RDMA: [(&str, &str); 3] = [
+    ("FI_EFA_USE_DEVICE_RDMA", "1"),
+    ("FI_EFA_INTER_MIN_READ_MESSAGE_SIZE", "20000"),
+    ("FI_EFA_INTER_MIN_READ_WRITE_SIZE", "10000"),
+];
+
+/// Plays rounds of `orderly` between two libraries with these variables, on a network that counts; `set` sets others for an end, by its `$NAME`.
+fn order_with(
+    ends: [&Library; 2],
+    plan: &str,
+    (rounds, seed): (u32, u32),
+    options: &str,
+    variables: &[(&str, &str)],
+    set: &str,
+) -> Result<Outcome, Missing> {
+    let scratch = Scratch::new();
+    let program = compile_client("orderly")?;
+    let (file, folder) = (program.file().display(), scratch.path().display());
+    let command = format!("{set} exec {file} {folder} $NAME {rounds} {seed} {options}");
+    let run = softnic::counted(plan, seed, &scratch)?;
+    let mut run = both(run, ends, &command).limit(Duration::from_secs(180));
+    for (name, value) in variables {
+        run = run.env(name, value);
+    }
+    Ok(run.run())
+}
+
+/// Returns how many requests of this kind the network counted.
+#[track_caller]
+fn requested(outcome: &Outcome, kind: &str) -> u64 {
+    let words: Vec<&str> = outcome.stderr.split([' ', ',']).collect();
+    let at = words.iter().rposition(|word| *word == kind);
+    let count = at.and_then(|at| words.get(at - 1)?.parse().ok());
+    count.unwrap_or_else(|| panic!("no count of {kind}: {outcome}"))
+}
+
 /// Checks that both have received all messages of their rounds of `orderly`.
 #[track_caller]
 fn expect_all_in_order(outcome: &Outcome, rounds: u32) {
@@ -233,11 +270,196 @@ ordered! {
     accesses_and_atomics_by_messages: "access";
 }
 
+macro_rules! read_by_devices {
+    ($($name:ident: $plan:expr, $options:literal, $rounds:literal;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[track_caller]
+            fn play(ends: [&Library; 2], seed: u32) -> Result<Outcome, Missing> {
+                let game = ($rounds, seed);
+                let outcome = order_with(ends, $plan, game, $options, &RDMA, "")?;
+                expect_all_in_order(&outcome, $rounds);
+                assert!(requested(&outcome, "reads") > 0, "{outcome}");
+                Ok(outcome)
+            }
+
+            #[test]
+            fn ours_with_ours() {
+                let ours = require!(Library::under_test());
+                for seed in 1..4 {
+                    require!(play([&ours, &ours], seed));
+                }
+            }
+
+            #[test]
+            fn ours_with_c() {
+                let (ours, c) = (require!(Library::under_test()), require!(Library::mpich_wheel()));
+                for (seed, ends) in [(1, [&ours, &c]), (2, [&c, &ours])] {
+                    require!(play(ends, seed));
+                }
+            }
+        }
+    )*};
+}
+
+/// What a device reads in many pieces, since it reads few bytes at once.
+const SHORT_READS: &str = "hosts = 2\nreorder = 0.7\nreorder_window = 32\nmax_rdma = 5000\n";
+
+read_by_devices! {
+    messages_that_devices_read: UNRULY, "", 20;
+    messages_that_devices_read_and_are_acknowledged: UNRULY, "delivery", 20;
+    accesses_by_devices: UNRULY, "access", 20;
+    messages_of_megabytes: UNRULY, "delivery long", 3;
+    accesses_in_pieces: SHORT_READS, "access", 10;
+}
+
+/// Devices that do not write, and write with data by using up receives. The libefa of Debian 12 offers no program writes, a newer one does.
+#[test]
+fn accesses_by_devices_that_differ() {
+    let ours = require!(Library::under_test());
+    for caps in [
+        "[\"notify\", \"read\", \"rnr-retry\"]",
+        "[\"notify\", \"read\", \"write\", \"rnr-retry\", \"sgid\"]",
+        "[\"notify\", \"read\", \"write\", \"unsolicited\"]",
+    ] {
+        let plan = format!("{UNRULY}caps = {caps}\n");
+        let ends = [&ours, &ours];
+        let outcome = require!(order_with(ends, &plan, (20, 1), "access", &RDMA, ""));
+        expect_all_in_order(&outcome, 20);
+        assert!(requested(&outcome, "reads") > 0, "{outcome}");
+        let may_write = std::env::var_os("OXI_RDMA_CORE").is_some() && caps.contains("write");
+        assert_eq!(requested(&outcome, "writes") > 0, may_write, "{outcome}");
+    }
+}
+
+/// Where one of the two does not let devices read and write, accesses and messages go by packets.
+#[test]
+fn both_ends_have_to_let_devices_read() {
+    let (ours, c) = (
+        require!(Library::under_test()),
+        require!(Library::mpich_wheel()),
+    );
+    let differ = |a: u8, b: u8| {
+        format!("[ $NAME = a ] && use={a} || use={b}; export FI_EFA_USE_DEVICE_RDMA=$use;")
+    };
+    for (ends, uses) in [
+        ([&ours, &ours], (1, 0)),
+        ([&ours, &ours], (0, 0)),
+        ([&ours, &c], (1, 0)),
+        ([&ours, &c], (0, 1)),
+    ] {
+        let set = differ(uses.0, uses.1);
+        let outcome = require!(order_with(
+            ends,
+            UNRULY,
+            (10, 1),
+            "access",
+            &RDMA[1..],
+            &set
+        ));
+        expect_all_in_order(&outcome, 10);
+        assert_eq!(requested(&outcome, "reads"), 0, "{outcome}");
+    }
+}
+
+/// An application with an interface before version 1.18, as `orderly` is, does not let the first devices read unless it is told to.
+#[test]
+fn old_applications_do_not_let_devices_read() {
+    let ours = require!(Library::under_test());
+    let outcome = require!(order_with(
+        [&ours, &ours],
+        UNRULY,
+        (5, 1),
+        "access",
+        &[],
+        ""
+    ));
+    expect_all_in_order(&outcome, 5);
+    assert_eq!(requested(&outcome, "reads"), 0, "{outcome}");
+}
+
+/// Long messages of the C library whose first bytes come in packets.
+#[test]
+fn messages_of_which_a_part_is_sent_and_the_rest_read() {
+    let (ours, c) = (
+        require!(Library::under_test()),
+        require!(Library::mpich_wheel()),
+    );
+    let variables: Vec<_> = RDMA
+        .into_iter()
+        .chain([("FI_EFA_RUNT_SIZE", "60000")])
+        .collect();
+    for (seed, ends) in [(1, [&ours, &c]), (2, [&c, &ours])] {
+        let outcome = require!(order_with(ends, UNRULY, (20, seed), "", &variables, ""));
+        expect_all_in_order(&outcome, 20);
+        assert!(requested(&outcome, "reads") > 0, "{outcome}");
+    }
+}
+
+/// Where no more memory can be registered, what is to be read is copied, or sent. The log says which.
+#[test]
+fn messages_and_accesses_without_room_for_registrations() {
+    let (ours, c) = (
+        require!(Library::under_test()),
+        require!(Library::mpich_wheel()),
+    );
+    let variables: Vec<_> = RDMA
+        .into_iter()
+        .chain([("FI_LOG_LEVEL", "info"), ("FI_LOG_PROV", "efa")])
+        .collect();
+    let mut said = String::new();
+    for (ends, regions) in [
+        ([&ours, &ours], 3..7),
+        ([&ours, &c], 5..9),
+        ([&c, &ours], 5..9),
+    ] {
+        for regions in regions {
+            let plan = format!("{UNRULY}regions = {regions}\n");
+            let outcome = require!(order_with(ends, &plan, (10, 1), "access", &variables, ""));
+            expect_all_in_order(&outcome, 10);
+            said += &outcome.stderr;
+        }
+    }
+    for text in [
+        "is sent, since its peer cannot read it",
+        "is not read, and asked for",
+        "cannot be registered, and is copied",
+    ] {
+        assert!(said.contains(text), "never: {text}");
+    }
+}
+
+/// An access that is refused fails, and nothing else does.
+#[test]
+fn an_access_that_a_device_refuses_fails_alone() {
+    let ours = require!(Library::under_test());
+    let options = "access refused";
+    let outcome = require!(order_with(
+        [&ours, &ours],
+        UNRULY,
+        (5, 1),
+        options,
+        &RDMA,
+        ""
+    ));
+    expect_all_in_order(&outcome, 5);
+}
+
 #[test]
 fn threads_that_sleep_are_woken_by_messages_of_the_engine() {
     let ours = require!(Library::under_test());
-    let outcome = require!(order([&ours, &ours], UNRULY, (20, 1), "sleep"));
-    expect_all_in_order(&outcome, 20);
+    for (options, variables) in [("sleep", &[][..]), ("sleep access", &RDMA[..])] {
+        let outcome = require!(order_with(
+            [&ours, &ours],
+            UNRULY,
+            (20, 1),
+            options,
+            variables,
+            ""
+        ));
+        expect_all_in_order(&outcome, 20);
+    }
 }
 
 /// One process is killed somewhere on the way, between announcements, data and acknowledgements. The other one is told by an error with a
@@ -250,7 +472,15 @@ fn a_peer_of_an_engine_that_is_killed_at_any_time_is_an_error_with_a_reason() {
         let (victim, after) = (seed % 2, 1 + seed * 23);
         let plan = format!("{UNRULY}[[kill]]\nprocess = {victim}\nafter = {after}\n");
         let options = ["mortal", "mortal delivery", "mortal access"][seed as usize % 3];
-        let outcome = require!(order([&ours, &ours], &plan, (15, seed), options));
+        let variables = [&[][..], &RDMA[..]][seed as usize / 2 % 2];
+        let outcome = require!(order_with(
+            [&ours, &ours],
+            &plan,
+            (15, seed),
+            options,
+            variables,
+            ""
+        ));
         outcome.expect_success();
         let told = outcome.stdout.contains("gone: ")
             && outcome.stdout.contains("no such endpoint any more");
@@ -258,7 +488,7 @@ fn a_peer_of_an_engine_that_is_killed_at_any_time_is_an_error_with_a_reason() {
         assert!(told || finished, "seed {seed}: {outcome}");
         gone += u32::from(told);
     }
-    assert!(gone >= 30, "only {gone} of 40 survivors were told");
+    assert!(gone >= 28, "only {gone} of 40 survivors were told");
 }
 
 /// Debian's program checks the data of each message by itself. Without tags it would get endpoints of the device.

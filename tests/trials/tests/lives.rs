@@ -98,6 +98,10 @@ fn run(library: &Library, seed: u32, namespace: Option<&Namespace>) -> Result<Ou
     );
     let run = softnic::network(&plan, seed, &scratch)?;
     let run = run.args(["sh", "-c", &script]).library(library);
+    // With every other seed devices read and write.
+    let rdma = ["0", "1"][seed as usize % 2];
+    let run = run.env("FI_EFA_USE_DEVICE_RDMA", rdma);
+    let run = run.env("FI_EFA_INTER_MIN_READ_MESSAGE_SIZE", "20000");
     let run = run.limit(Duration::from_secs(180));
     let run = match namespace {
         Some(namespace) => namespace.around(run),
