@@ -7,7 +7,7 @@
 //! - [`QueuePair`]: the device of one endpoint; `post` and `poll` are its queues, `peers` where it sends.
 //! - [`EfaRdm`]: the device and link of one endpoint with an engine; all of it is in `rdm`.
 //! - [`EfaDomain`]: what the endpoints of a domain share: the open device, registrations, address handles.
-//! - `hardware`: the devices of this machine; `info`: what is offered on them; `params`: parameters of the environment.
+//! - `hardware`: the devices of this machine; `info`: what is offered on them; `params`: parameters of the environment; `options`: those of endpoints.
 //! - `status`: the statuses of a device for work that failed, and their errors.
 //! - `sys`: the only unsafe code.
 #![deny(unsafe_code)]
@@ -15,6 +15,7 @@
 mod domain;
 mod hardware;
 mod info;
+mod options;
 mod params;
 mod peers;
 mod poll;

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use oxifabric_ibv::EfaCaps;
 use oxifabric_provider::params::{Parameter, ParameterKind};
+use oxifabric_types::Errno;
 
 use crate::hardware::Hardware;
 
@@ -97,6 +98,20 @@ impl Params {
         self.rdma.unwrap_or(!is_early)
     }
 
+    /// Checks that an application with this version of the interface may say whether devices read and write memory of peers.
+    ///
+    /// # Errors
+    /// `NOPROTOOPT` before version 1.18, `INVAL` if the environment says otherwise.
+    pub(crate) fn admits_rdma(&self, api_version: u32, wanted: bool) -> Result<(), Errno> {
+        if api_version < API_1_18 {
+            return Err(Errno::NOPROTOOPT);
+        }
+        match self.rdma {
+            Some(said) if said != wanted => Err(Errno::INVAL),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns whether a device may be used, by its name and what it can.
     pub(crate) fn admits_device(&self, at: &Hardware) -> bool {
         let fits = self.rdma != Some(true) || at.can(EfaCaps::RDMA_READ);
@@ -157,5 +172,9 @@ mod tests {
         assert!(uses(None, 18, 0xefa1) && uses(None, 17, 0xefa2));
         assert!(!uses(None, 17, 0xefa1) && uses(Some(true), 17, 0xefa1));
         assert!(!uses(Some(false), 18, 0xefa2));
+        let may = |rdma, minor: u32| with(rdma).admits_rdma((1 << 16) | minor, true);
+        assert_eq!((may(None, 18), may(Some(true), 18)), (Ok(()), Ok(())));
+        assert_eq!(may(Some(false), 18), Err(Errno::INVAL));
+        assert_eq!(may(Some(false), 17), Err(Errno::NOPROTOOPT));
     }
 }

@@ -8,7 +8,7 @@ use oxifabric_ibv::{
     StateChange,
 };
 use oxifabric_provider::connection::Connection;
-use oxifabric_provider::device::Device;
+use oxifabric_provider::device::{Device, OwnValue};
 use oxifabric_provider::peer_directory::PeerDirectory;
 use oxifabric_provider::queues::WorkLedger;
 use oxifabric_provider::secret;
@@ -17,6 +17,7 @@ use oxifabric_types::{Address, Caps, EfaAddress, EpType, Errno, Info, PeerId};
 use crate::domain::EfaDomain;
 use crate::hardware::PORT;
 use crate::info::MSG_PREFIX;
+use crate::options;
 use crate::params::Params;
 use crate::peers::Peers;
 use crate::status;
@@ -26,9 +27,6 @@ pub(crate) const CONNIDS: u64 = 0x7fff_ffff;
 
 /// The connection id of datagram endpoints: the C library up to 2.6 sends to no other one (docs/protocol/efa.md section 3).
 const DATAGRAM_CONNID: u32 = 0;
-
-/// The `rnr_retry` that retries without end: how often a send is retried while its receiver has posted no receive.
-pub(crate) const WITHOUT_END: u8 = 7;
 
 /// The device of an endpoint: its queue pair, completion queue and peers.
 #[derive(Debug)]
@@ -41,6 +39,8 @@ pub struct QueuePair {
     name: EfaAddress,
     is_reliable: bool,
     is_active: bool,
+    rnr_retry: u8,
+    has_rma: bool,
     /// How many bytes of a buffer in front of a message belong to the device (FI_MSG_PREFIX).
     pub(crate) prefix: usize,
     /// The longest message that a send carries inline, in its request.
@@ -55,6 +55,7 @@ impl Connection for QueuePair {}
 
 impl Device for QueuePair {
     const READS_DESCRIPTORS: bool = true;
+    const OWN_OPTIONS: &'static [i32] = &options::ANY;
     type Operations = WorkLedger;
     type Domain = EfaDomain;
 
@@ -108,6 +109,8 @@ impl Device for QueuePair {
             name,
             is_reliable,
             is_active: false,
+            rnr_retry: options::WITHOUT_END,
+            has_rma: info.caps.contains(Caps::RMA),
             prefix,
             inline: hardware.efa.inline_len.into(),
             names_sources: (info.caps | info.rx.caps).contains(Caps::SOURCE),
@@ -122,11 +125,39 @@ impl Device for QueuePair {
         let sets_retries = self.is_reliable && self.domain.hardware.can(EfaCaps::RNR_RETRY);
         let change = StateChange {
             qkey: self.name.connid,
-            rnr_retry: sets_retries.then_some(WITHOUT_END),
+            rnr_retry: sets_retries.then_some(self.rnr_retry),
         };
         self.qp.activate(PORT, change)?;
         self.is_active = true;
         Ok(())
+    }
+
+    fn own_option(&self, name: i32) -> Result<OwnValue, Errno> {
+        match name {
+            options::RNR_RETRY => Ok(OwnValue::Size(self.rnr_retry.into())),
+            // All accesses are the device's.
+            options::EMULATED_READ | options::EMULATED_WRITE => Ok(OwnValue::Bool(false)),
+            _ => Err(Errno::NOPROTOOPT),
+        }
+    }
+
+    fn set_own_option(&mut self, name: i32, value: OwnValue) -> Result<(), Errno> {
+        match (name, value) {
+            (options::RNR_RETRY, value) => {
+                let hardware = self.domain.hardware;
+                self.rnr_retry = options::rnr_retry(value, self.is_active, hardware)?;
+                Ok(())
+            }
+            (options::USE_DEVICE_RDMA, OwnValue::Bool(false)) if self.has_rma => {
+                Err(Errno::OPNOTSUPP)
+            }
+            (options::USE_DEVICE_RDMA, OwnValue::Bool(_)) => Ok(()),
+            (options::USE_DEVICE_RDMA, OwnValue::Size(_)) => Err(Errno::INVAL),
+            (options::SENDRECV_IN_ORDER | options::WRITE_IN_ORDER, value) => {
+                options::in_order(value)
+            }
+            _ => Err(Errno::NOPROTOOPT),
+        }
     }
 
     fn name(&self) -> Address {

@@ -55,6 +55,7 @@ pub struct EfaRdm {
     domain: Arc<EfaDomain>,
     name: EfaAddress,
     is_active: bool,
+    rnr_retry: u8,
     /// What the path to a peer takes, by what the device does there ([`reach::index`]).
     limits: [Limits; reach::WAYS],
     reach: Reach,

@@ -137,6 +137,15 @@ impl Connections {
     }
 }
 
+/// The value of an option that only one provider has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnValue {
+    /// A truth value (`bool`).
+    Bool(bool),
+    /// A size or count (`size_t`).
+    Size(usize),
+}
+
 /// The device of one endpoint: its address, its peers, and the descriptor to sleep on. Its link or its hardware queues move data
 /// ([`Device::Operations`]).
 ///
@@ -162,6 +171,9 @@ pub trait Device: Connection + Send + Sized + 'static {
     /// Operations name the registrations of their memory ([`oxifabric_mem::Iov::registration`]), as the descriptors of the
     /// application say; the domain numbers each. Without it endpoints ignore descriptors.
     const READS_DESCRIPTORS: bool = false;
+
+    /// The options of fi_endpoint(3) that only this provider has, by their numbers in the C headers.
+    const OWN_OPTIONS: &'static [i32] = &[];
 
     /// What carries out operations: an [`oxifabric_engine::Engine`] over a device that is a [`oxifabric_engine::Link`], or the
     /// [`WorkLedger`](crate::queues::WorkLedger) of one with hardware queues.
@@ -194,6 +206,24 @@ pub trait Device: Connection + Send + Sized + 'static {
 
     /// Returns the address that peers use.
     fn name(&self) -> Address;
+
+    /// Returns the value of one of [`Device::OWN_OPTIONS`].
+    ///
+    /// # Errors
+    /// `NOPROTOOPT` for one that can only be set.
+    fn own_option(&self, name: i32) -> Result<OwnValue, Errno> {
+        let _ = name;
+        Err(Errno::NOPROTOOPT)
+    }
+
+    /// Sets one of [`Device::OWN_OPTIONS`].
+    ///
+    /// # Errors
+    /// `NOPROTOOPT` for one that can only be read, `INVAL` for a value of another type, and what the provider's manual page says.
+    fn set_own_option(&mut self, name: i32, value: OwnValue) -> Result<(), Errno> {
+        let _ = (name, value);
+        Err(Errno::NOPROTOOPT)
+    }
 
     /// Changes the address (fi_setname), before the device is enabled.
     ///

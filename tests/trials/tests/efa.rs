@@ -581,6 +581,43 @@ fn fi_info_shows_what_the_c_library_shows() {
     );
 }
 
+/// Options that only this provider has say what they say in the C library, and take what they take there.
+#[test]
+fn options_are_those_of_the_c_library() {
+    let (ours, c) = (
+        require!(Library::under_test()),
+        require!(Library::mpich_wheel()),
+    );
+    let program = require!(compile_client("options"));
+    let said = |library: &Library, caps: &str, arguments: &str, rdma: Option<&str>| {
+        let scratch = Scratch::new();
+        let run = softnic::network(caps, 1, &scratch)?.args([program.file()]);
+        let run = run.line(arguments).library(library);
+        let run = run.env("FI_PROVIDER_PATH", providers(library));
+        let run = rdma
+            .into_iter()
+            .fold(run, |run, value| run.env("FI_EFA_USE_DEVICE_RDMA", value));
+        let outcome = run.run();
+        outcome.expect_success();
+        Ok::<_, Missing>(outcome.stdout)
+    };
+    for caps in ["", "caps = [\"notify\"]\n"] {
+        for arguments in ["efa 17", "efa 18", "efa-direct 18"] {
+            // Without a device that reads, C ends a process that is to use one.
+            let values = [None, Some("0"), Some("1")];
+            for rdma in values
+                .into_iter()
+                .filter(|rdma| caps.is_empty() || *rdma != Some("1"))
+            {
+                let of_c = require!(said(&c, caps, arguments, rdma));
+                let of_ours = require!(said(&ours, caps, arguments, rdma));
+                assert_eq!(of_ours, of_c, "{caps} {arguments} {rdma:?}");
+                assert!(of_ours.contains("set rnr retry 3: "), "{of_ours}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_machine_without_devices_is_explained() {
     let library = require!(Library::under_test());

@@ -17,7 +17,7 @@ use oxifabric_types::{Caps, Errno};
 
 use super::Endpoint;
 use super::config::MAX_OPERATIONS;
-use super::option_value::{read, read_bool, write};
+use super::option_value::{read, read_bool, read_own, write, write_own};
 use crate::handle::status;
 
 impl<P: Provider> Endpoint<P> {
@@ -37,6 +37,11 @@ impl<P: Provider> Endpoint<P> {
             return status(
                 firewalled.and_then(|firewalled| unsafe { write(firewalled, optval, optlen) }),
             );
+        }
+        if level == FI_OPT_ENDPOINT && P::Device::OWN_OPTIONS.contains(&optname) {
+            let value = endpoint.state.lock().device.own_option(optname);
+            // SAFETY: the application passes a buffer and its length.
+            return status(value.and_then(|value| unsafe { write_own(value, optval, optlen) }));
         }
         let value = match level {
             FI_OPT_ENDPOINT => endpoint.option(optname),
@@ -63,6 +68,12 @@ impl<P: Provider> Endpoint<P> {
             return status(
                 unsafe { read_bool(optval, optlen) }.and_then(permit_shared_memory::<P>),
             );
+        }
+        if P::Device::OWN_OPTIONS.contains(&optname) {
+            // SAFETY: the application passes a buffer and its length.
+            let value = unsafe { read_own(optval, optlen) };
+            let mut state = endpoint.state.lock();
+            return status(value.and_then(|value| state.device.set_own_option(optname, value)));
         }
         // Whether the option exists comes first, whatever its value is like.
         let known = endpoint.option(optname);

@@ -2,6 +2,7 @@
 
 use core::ffi::c_void;
 
+use oxifabric_provider::device::OwnValue;
 use oxifabric_types::Errno;
 
 /// Stores a number in the application's buffer: most are sizes; whether there is a firewall is an `int`, as in the C library.
@@ -50,4 +51,34 @@ pub(super) unsafe fn read_bool(optval: *const c_void, optlen: usize) -> Result<b
     }
     // SAFETY: the caller's contract.
     Ok(unsafe { optval.cast::<u8>().read() } != 0)
+}
+
+/// Stores the value of a provider's own option in the application's buffer.
+///
+/// # Safety
+/// As [`write()`].
+pub(super) unsafe fn write_own(
+    value: OwnValue,
+    optval: *mut c_void,
+    optlen: *mut usize,
+) -> Result<(), Errno> {
+    match value {
+        // SAFETY: the caller's contract.
+        OwnValue::Bool(value) => unsafe { write(value, optval, optlen) },
+        // SAFETY: the caller's contract.
+        OwnValue::Size(value) => unsafe { write(value, optval, optlen) },
+    }
+}
+
+/// Reads the value of a provider's own option from the application's buffer. Its length says of which type it is.
+///
+/// # Safety
+/// As [`read()`].
+pub(super) unsafe fn read_own(optval: *const c_void, optlen: usize) -> Result<OwnValue, Errno> {
+    match optlen {
+        // SAFETY: the caller's contract.
+        1 => unsafe { read_bool(optval, optlen) }.map(OwnValue::Bool),
+        // SAFETY: the caller's contract.
+        _ => unsafe { read(optval, optlen) }.map(OwnValue::Size),
+    }
 }

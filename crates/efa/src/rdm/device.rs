@@ -10,7 +10,7 @@ use oxifabric_ibv::{
     Capacity, Channel, Cq, CqOptions, EfaCaps, Qp, QpKind, QpOptions, StateChange,
 };
 use oxifabric_provider::connection::Connection;
-use oxifabric_provider::device::Device;
+use oxifabric_provider::device::{Device, OwnValue};
 use oxifabric_provider::peer_directory::PeerDirectory;
 use oxifabric_provider::{clock, secret};
 use oxifabric_types::{Address, EfaAddress, EpType, Errno, Info, Instant, PeerId};
@@ -24,8 +24,9 @@ use super::reach::{self, Reach};
 use super::tx::TxPool;
 use crate::domain::EfaDomain;
 use crate::hardware::PORT;
+use crate::options;
 use crate::params::Params;
-use crate::queue_pair::{CONNIDS, WITHOUT_END, operations};
+use crate::queue_pair::{CONNIDS, operations};
 use crate::status;
 use crate::sys::{ReceiveBuffers, WaitSet};
 
@@ -39,6 +40,7 @@ const LOOK_MIN: Duration = Duration::from_millis(10);
 impl Connection for EfaRdm {}
 
 impl Device for EfaRdm {
+    const OWN_OPTIONS: &'static [i32] = &options::WITH_ENGINE;
     type Operations = Engine;
     type Domain = EfaDomain;
 
@@ -87,6 +89,7 @@ impl Device for EfaRdm {
             cq,
             domain: Arc::clone(domain),
             is_active: false,
+            rnr_retry: options::WITHOUT_END,
             limits: std::array::from_fn(|at| {
                 limits(hardware.mtu, reach.reads, reach::accesses(at))
             }),
@@ -117,12 +120,40 @@ impl Device for EfaRdm {
         let sets_retries = self.domain.hardware.can(EfaCaps::RNR_RETRY);
         let change = StateChange {
             qkey: self.name.connid,
-            rnr_retry: sets_retries.then_some(WITHOUT_END),
+            rnr_retry: sets_retries.then_some(self.rnr_retry),
         };
         self.qp.activate(PORT, change)?;
         self.is_active = true;
         self.post_receives();
         Ok(())
+    }
+
+    fn own_option(&self, name: i32) -> Result<OwnValue, Errno> {
+        match name {
+            options::RNR_RETRY => Ok(OwnValue::Size(self.rnr_retry.into())),
+            options::EMULATED_READ => Ok(OwnValue::Bool(!self.reach.reads)),
+            options::EMULATED_WRITE => Ok(OwnValue::Bool(!self.reach.writes)),
+            options::EMULATED_ATOMICS => Ok(OwnValue::Bool(true)),
+            _ => Err(Errno::NOPROTOOPT),
+        }
+    }
+
+    fn set_own_option(&mut self, name: i32, value: OwnValue) -> Result<(), Errno> {
+        match (name, value) {
+            (options::RNR_RETRY, value) => {
+                let hardware = self.domain.hardware;
+                self.rnr_retry = options::rnr_retry(value, self.is_active, hardware)?;
+                Ok(())
+            }
+            (options::USE_DEVICE_RDMA, OwnValue::Bool(wanted)) => self.use_rdma(wanted),
+            (options::USE_DEVICE_RDMA, OwnValue::Size(_)) => Err(Errno::INVAL),
+            // Not even turning it off is known upstream.
+            (options::SENDRECV_IN_ORDER, OwnValue::Bool(_)) => Err(Errno::OPNOTSUPP),
+            (options::SENDRECV_IN_ORDER | options::WRITE_IN_ORDER, value) => {
+                options::in_order(value)
+            }
+            _ => Err(Errno::NOPROTOOPT),
+        }
     }
 
     fn name(&self) -> Address {
@@ -181,5 +212,28 @@ impl Device for EfaRdm {
 
     fn explain(code: u32, peer: Option<&Address>) -> Option<String> {
         Some(status::explain(code, peer))
+    }
+}
+
+impl EfaRdm {
+    /// Lets the device read and write memory of peers, or not, before peers are told of it.
+    ///
+    /// # Errors
+    /// `NOPROTOOPT` for an application with an early version of the interface, `INVAL` if the environment says otherwise, `OPNOTSUPP` if the device cannot,
+    /// `OPBADSTATE` if the endpoint is enabled.
+    fn use_rdma(&mut self, wanted: bool) -> Result<(), Errno> {
+        Params::read().admits_rdma(self.reach.api_version, wanted)?;
+        let hardware = self.domain.hardware;
+        if wanted && !hardware.can(EfaCaps::RDMA_READ) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        if self.is_active {
+            return Err(Errno::OPBADSTATE);
+        }
+        self.reach.set(wanted, hardware);
+        for limits in &mut self.limits {
+            limits.pull = self.reach.reads;
+        }
+        Ok(())
     }
 }

@@ -22,12 +22,16 @@ const FIRST: u32 = 0xefa0;
 pub(super) struct Reach {
     /// It reads, and writes, memory of peers.
     pub(super) reads: bool,
-    writes: bool,
+    pub(super) writes: bool,
     /// Peers' devices may reach memory of this end. Not where the application wants to be told of what they did (FI_RMA_EVENT): no device says so.
     exposes: bool,
+    /// The application wants to be told of what peers do.
+    reports: bool,
     /// Writes with data use up no receive.
     tells_unsolicited: bool,
     part: u32,
+    /// The version of the interface that the application has.
+    pub(super) api_version: u32,
 }
 
 /// Returns the index of a set of accesses.
@@ -49,15 +53,25 @@ impl Reach {
     /// Returns what the device of an endpoint with this description does.
     pub(super) fn new(info: &Info, hardware: &Hardware, tells_unsolicited: bool) -> Self {
         let part = hardware.attributes.part;
-        let version = info.fabric.api_version;
-        let reads = hardware.can(EfaCaps::RDMA_READ) && Params::read().uses_rdma(version, part);
-        Self {
-            reads,
-            writes: reads && hardware.can(EfaCaps::RDMA_WRITE),
-            exposes: reads && !(info.caps | info.rx.caps).contains(Caps::RMA_EVENT),
+        let api_version = info.fabric.api_version;
+        let mut reach = Self {
+            reads: false,
+            writes: false,
+            exposes: false,
+            reports: (info.caps | info.rx.caps).contains(Caps::RMA_EVENT),
             tells_unsolicited,
             part,
-        }
+            api_version,
+        };
+        reach.set(Params::read().uses_rdma(api_version, part), hardware);
+        reach
+    }
+
+    /// Lets the device read and write memory, as far as it can, or not.
+    pub(super) fn set(&mut self, uses_rdma: bool, hardware: &Hardware) {
+        self.reads = uses_rdma && hardware.can(EfaCaps::RDMA_READ);
+        self.writes = self.reads && hardware.can(EfaCaps::RDMA_WRITE);
+        self.exposes = self.reads && !self.reports;
     }
 
     /// Returns what the handshakes of this end say of it: bits of [`feature`].
@@ -102,8 +116,10 @@ mod tests {
             reads: true,
             writes: true,
             exposes: true,
+            reports: false,
             tells_unsolicited: true,
             part,
+            api_version: 0,
         }
     }
 

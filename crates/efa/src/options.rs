@@ -1,0 +1,86 @@
+//! Options of endpoints that only this provider has (fi_efa(7)). Set-up path.
+
+use oxifabric_ibv::EfaCaps;
+use oxifabric_provider::device::OwnValue;
+use oxifabric_types::Errno;
+
+use crate::hardware::Hardware;
+
+/// Their numbers, with the C headers' values.
+pub(crate) const RNR_RETRY: i32 = -251_265_024;
+pub(crate) const EMULATED_READ: i32 = -251_265_023;
+pub(crate) const EMULATED_WRITE: i32 = -251_265_022;
+pub(crate) const EMULATED_ATOMICS: i32 = -251_265_021;
+pub(crate) const USE_DEVICE_RDMA: i32 = -251_265_020;
+pub(crate) const SENDRECV_IN_ORDER: i32 = -251_265_019;
+pub(crate) const WRITE_IN_ORDER: i32 = -251_265_018;
+
+/// Those of any endpoint, and those of endpoints with an engine only.
+pub(crate) const ANY: [i32; 6] = [
+    RNR_RETRY,
+    EMULATED_READ,
+    EMULATED_WRITE,
+    USE_DEVICE_RDMA,
+    SENDRECV_IN_ORDER,
+    WRITE_IN_ORDER,
+];
+pub(crate) const WITH_ENGINE: [i32; 7] = [
+    RNR_RETRY,
+    EMULATED_READ,
+    EMULATED_WRITE,
+    EMULATED_ATOMICS,
+    USE_DEVICE_RDMA,
+    SENDRECV_IN_ORDER,
+    WRITE_IN_ORDER,
+];
+
+/// The `rnr_retry` that retries without end: how often a send is retried while its receiver has posted no receive.
+pub(crate) const WITHOUT_END: u8 = 7;
+
+/// Returns the `rnr_retry` that an application sets, before the endpoint is enabled.
+///
+/// # Errors
+/// `INVAL` for what is none, or too late; `NOSYS` where the device knows of none.
+pub(crate) fn rnr_retry(
+    value: OwnValue,
+    is_active: bool,
+    hardware: &Hardware,
+) -> Result<u8, Errno> {
+    let OwnValue::Size(times) = value else {
+        return Err(Errno::INVAL);
+    };
+    if is_active {
+        return Err(Errno::INVAL);
+    }
+    if !hardware.can(EfaCaps::RNR_RETRY) {
+        return Err(Errno::NOSYS);
+    }
+    let times = u8::try_from(times).ok();
+    times
+        .filter(|times| *times <= WITHOUT_END)
+        .ok_or(Errno::INVAL)
+}
+
+/// Sets that blocks of 128 bytes arrive in order, which no device is known to do.
+///
+/// # Errors
+/// `INVAL` for what is no truth value, `OPNOTSUPP` for true.
+pub(crate) fn in_order(value: OwnValue) -> Result<(), Errno> {
+    match value {
+        OwnValue::Bool(false) => Ok(()),
+        OwnValue::Bool(true) => Err(Errno::OPNOTSUPP),
+        OwnValue::Size(_) => Err(Errno::INVAL),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_not_in_order() {
+        assert_eq!(in_order(OwnValue::Bool(false)), Ok(()));
+        assert_eq!(in_order(OwnValue::Bool(true)), Err(Errno::OPNOTSUPP));
+        assert_eq!(in_order(OwnValue::Size(1)), Err(Errno::INVAL));
+    }
+}
