@@ -151,7 +151,8 @@ fn a_peer_that_is_killed_at_any_time_is_an_error_with_a_reason() {
         outcome.expect_success();
         let told = outcome.stdout.contains("gone: ")
             && outcome.stdout.contains("no such endpoint any more");
-        let finished = outcome.stdout.matches("received 240 messages").count() == 2;
+        // The survivor may be done before the other one is killed.
+        let finished = outcome.stdout.contains("received 240 messages");
         assert!(told || finished, "seed {seed}: {outcome}");
         gone += u32::from(told);
     }
@@ -484,7 +485,8 @@ fn a_peer_of_an_engine_that_is_killed_at_any_time_is_an_error_with_a_reason() {
         outcome.expect_success();
         let told = outcome.stdout.contains("gone: ")
             && outcome.stdout.contains("no such endpoint any more");
-        let finished = outcome.stdout.matches("received 120 messages").count() == 2;
+        // The survivor may be done before the other one is killed.
+        let finished = outcome.stdout.contains("received 120 messages");
         assert!(told || finished, "seed {seed}: {outcome}");
         gone += u32::from(told);
     }
