@@ -94,7 +94,8 @@ say "the file system is as it should be"
 # The target goes, and comes before the time limit: requests wait.
 mount /dev/kofi0 /mnt
 dd if=/from/random of=/mnt/again bs=4k conv=fsync 2> /dev/null &
-parameter listening 0 && parameter listening 1 && wait $! && forget && cmp /from/random /mnt/again
+dmesg -c > /dev/null
+parameter listening 0 && parameter listening 1 && wait $! && forget && cmp /from/random /mnt/again && logged "kofi_blk: the connection is lost"
 say "a target that comes back in time is not missed"
 
 # The target goes for longer, under load.
@@ -163,13 +164,13 @@ if [ "$HEAVY" ]; then
     parameter listening 0 && refused wait $load
     say "under fio requests fail without a target"
     dmesg -c > /dev/null
-    (for kill in 1 2 3 4 5 6 7 8; do parameter listening 1; sleep 1; parameter listening 0; done; parameter listening 1) &
+    (for kill in 1 2 3 4 5 6 7 8; do parameter listening 1; until_done reads; parameter listening 0; done; parameter listening 1) &
     until_done reads
     tries --name=verify --filename=/dev/kofi0 --rw=randwrite --bs=8k \
         --size=32m --verify=crc32c --do_verify=1
     say "what fio wrote while the target went and came is there"
     wait
-    [ "$(dmesg | grep -c 'kofi_blk: the connection is lost')" -ge 4 ]
+    [ "$(dmesg | grep -c 'kofi_blk: the connection is lost')" -ge 8 ]
     say "and it did go"
     mkfs.ext4 -q -F /dev/kofi0 && mount /dev/kofi0 /mnt && (cd /mnt && tries --name=files --nrfiles=16 --size=24m --rw=randwrite --bs=4k \
         --direct=0 --ioengine=psync --verify=crc32c --do_verify=1 --fsync=64) && umount /mnt && checks

@@ -8,6 +8,7 @@
  */
 #include "krt_shim.h"
 #include <linux/kthread.h>
+#include <linux/wait.h>
 #include "kofi_target.h"
 
 static char *provider = "";
@@ -52,6 +53,9 @@ static struct fid_pep *pep;
 static struct target_session *sessions[SESSIONS];
 static struct task_struct *thread;
 static bool listening = true;
+/* Whether the thread listens, and what waits until it does not. */
+static bool is_up;
+static DECLARE_WAIT_QUEUE_HEAD(went_down);
 
 /* An event with the data of the peer. */
 union target_event {
@@ -63,10 +67,14 @@ static int listening_set(const char *text, const struct kernel_param *param)
 {
 	int status = param_set_bool(text, param);
 
+	if (status || !thread)
+		return status;
 	/* The thread may wait for an event. */
-	if (!status && thread)
-		send_sig(SIGINT, thread, 1);
-	return status;
+	send_sig(SIGINT, thread, 1);
+	if (listening)
+		return 0;
+	/* So that no connection outlives a 0, however soon a 1 follows. */
+	return wait_event_killable(went_down, !READ_ONCE(is_up));
 }
 
 static const struct kernel_param_ops listening_ops = {
@@ -201,12 +209,16 @@ static int target_main(void *unused)
 			status = target_listen();
 		else if (!READ_ONCE(listening) && pep)
 			target_silence();
+		WRITE_ONCE(is_up, pep);
+		wake_up(&went_down);
 		if (status)
 			pr_err("kofi_target: cannot listen at %s (%d)\n", node, status);
 		target_read();
 		target_tidy();
 	}
 	target_silence();
+	WRITE_ONCE(is_up, false);
+	wake_up(&went_down);
 	return 0;
 }
 
