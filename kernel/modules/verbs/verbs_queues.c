@@ -1,5 +1,8 @@
 /* The queues of work of a connection. */
+#include <linux/cpu.h>
+#include <linux/interrupt.h>
 #include <linux/sched/mm.h>
+#include <linux/workqueue.h>
 #include "verbs_parts.h"
 
 /* How long a peer waits whose message finds no receive, as IB_QP_MIN_RNR_TIMER has it: 0.64 ms. */
@@ -53,6 +56,46 @@ int kv_queues_open(struct kv_link *of, struct kv_domain *domain, u32 depth, u32 
 	return status;
 }
 
+struct kv_pass {
+	struct tasklet_struct tasklet;
+	struct completion passed;
+};
+
+static void kv_passed(struct tasklet_struct *tasklet)
+{
+	struct kv_pass *pass = from_tasklet(pass, tasklet, tasklet);
+
+	complete(&pass->passed);
+}
+
+/* Returns when the tasklets have run that were scheduled on this processor: they run in their order. */
+static long kv_pass(void *unused)
+{
+	struct kv_pass pass;
+
+	init_completion(&pass.passed);
+	tasklet_setup(&pass.tasklet, kv_passed);
+	tasklet_schedule(&pass.tasklet);
+	wait_for_completion(&pass.passed);
+	tasklet_kill(&pass.tasklet);
+	return 0;
+}
+
+/*
+ * Waits until a software device has told of the completions that it has. That of Linux 6.1, rdma_rxe, frees a queue while the tasklet that
+ * would tell of them is scheduled.
+ */
+static void kv_settle(struct ib_device *device)
+{
+	int cpu;
+
+	if (!ib_uses_virt_dma(device))
+		return;
+	for_each_possible_cpu (cpu)
+		if (cpu_online(cpu))
+			work_on_cpu_safe(cpu, kv_pass, NULL);
+}
+
 /* After this the device does not touch the memory of any work. */
 void kv_queues_close(struct kv_link *of)
 {
@@ -60,6 +103,7 @@ void kv_queues_close(struct kv_link *of)
 		return;
 	rdma_disconnect(of->id);
 	rdma_destroy_qp(of->id);
+	kv_settle(of->cq->device);
 	ib_destroy_cq(of->cq);
 	of->cq = NULL;
 }

@@ -8,8 +8,7 @@ use std::vec::Vec;
 use oxifabric_kernel_sync::Work as Task;
 
 use crate::parts::{
-    Done, HAS_DATA, IS_MESSAGE, IS_WRITE, Opcode, Piece, RawEvent, WITH_DATA,
-    Work, kind,
+    Done, HAS_DATA, IS_MESSAGE, IS_WRITE, Opcode, Piece, RawEvent, WITH_DATA, Work, kind,
 };
 
 /// `ib_wc_status` of what ends here: too long, flushed, and what the peer does not allow.
