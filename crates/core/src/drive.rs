@@ -68,6 +68,9 @@ pub(crate) trait Drive: Sync {
         false
     }
 
+    /// Takes from peers what lets them access memory without this endpoint's notice.
+    fn revoke_access(&self) {}
+
     /// Returns whether the endpoint itself is bound to the counter with this handle.
     fn is_bound_to(&self, counter: *const fid_cntr) -> bool {
         let _ = counter;

@@ -278,9 +278,13 @@ impl<P: Provider> Drive for Endpoint<P> {
     }
 
     fn uses_region(&self, key: u64) -> bool {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         let engine = state.operations.engine();
-        engine.is_some_and(|engine| engine.uses_region(key))
+        engine.is_some_and(|engine| engine.uses_region(key)) || state.device.is_accessed()
+    }
+
+    fn revoke_access(&self) {
+        self.state.lock().device.revoke_access();
     }
 
     fn is_bound_to(&self, counter: *const fid_cntr) -> bool {

@@ -5,7 +5,9 @@
 
 use bitflags::bitflags;
 use oxifabric_mem::{Iov, MAX_SEGMENTS};
-use oxifabric_types::{Errno, Instant, PeerId};
+use oxifabric_types::{Errno, Flags, Instant, PeerId};
+
+use crate::RmaOp;
 
 /// A transport under the engine: it moves frames between one endpoint and its peers.
 ///
@@ -30,6 +32,14 @@ pub trait Link {
     /// [`PostError::Again`] (blocked or still connecting), [`PostError::Down`] (the peer is gone).
     fn post(&mut self, peer: PeerId, frame: Frame<'_>, token: TxToken)
     -> Result<Posted, PostError>;
+
+    /// Carries out a read or write of the peer's memory at once, if this side can do so alone; returns whether it did. What is
+    /// not carried out is posted as frames, by which the peer can refuse it. Called only for accesses longer than [`Limits::eager`]
+    /// without completion data or fence, while no frame waits for the peer.
+    fn carry_out(&mut self, access: &RmaOp<'_>) -> bool {
+        let _ = access;
+        false
+    }
 
     /// Reads `into.len()` bytes from the start of the sender's memory that an arrived `*Rts` frame named.
     ///
@@ -93,6 +103,12 @@ pub trait Sink {
     /// Reports that a peer wrote to memory of this endpoint by itself ([`OneSided::WRITE_DATA`]) and sent completion data along.
     fn written(&mut self, from: PeerId, write: RemoteWrite) {
         let _ = (from, write);
+    }
+
+    /// Returns the memory with this key as a whole, if peers may access it without notice: nothing here counts or reports that.
+    fn open_region(&self, key: u64) -> Option<OpenRegion> {
+        let _ = key;
+        None
     }
 
     /// Reports that a streamed body that was placed is complete, or that the peer went down within it.
@@ -416,6 +432,19 @@ impl RemoteIov {
     pub fn pieces(&self) -> &[Target] {
         &self.pieces[..self.count as usize]
     }
+}
+
+/// Registered memory of this process that peers may access without notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenRegion {
+    /// The address by which peers name its first byte.
+    pub addr: u64,
+    /// The virtual address of its first byte in this process.
+    pub base: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// `REMOTE_READ`, `REMOTE_WRITE`, or both.
+    pub access: Flags,
 }
 
 /// Memory of a peer as another peer names it; with a key, it was registered for access, fi_mr(3).

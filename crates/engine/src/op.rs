@@ -217,6 +217,12 @@ pub trait Completions {
         Err(Errno::NOKEY)
     }
 
+    /// Returns the memory with this key as a whole, if peers may access it without [`Completions::accessed`].
+    fn open_region(&self, key: u64) -> Option<crate::OpenRegion> {
+        let _ = key;
+        None
+    }
+
     /// Reports a peer's read or write of this endpoint's memory that ended well. Its context is the key of the memory, or of the
     /// first piece; if it was of several pieces, `targets` names them all, and is empty otherwise.
     #[inline(always)]

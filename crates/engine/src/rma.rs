@@ -104,6 +104,25 @@ impl Engine {
         }
     }
 
+    /// Has the link carry out a long access at once, where it can and nothing waits for the peer; returns whether it did.
+    fn access_now(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        op: &RmaOp<'_>,
+    ) -> bool {
+        if op.body.len() <= link.limits(op.peer).eager
+            || op.flags.intersects(Flags::FENCE | Flags::REMOTE_CQ_DATA)
+            || !self.peers.is_clear(op.peer)
+            || !link.carry_out(op)
+        {
+            return false;
+        }
+        let (buf, len) = (op.body.base() as usize, op.body.len() as u64);
+        out.complete(transmit::completion(op.flags, op.context, buf, len));
+        true
+    }
+
     /// Goes on with an access that [`Engine::write_now`] did not end or does not take.
     #[inline(never)]
     fn after_write(
@@ -116,6 +135,9 @@ impl Engine {
         was_posted: bool,
     ) -> Result<(), Errno> {
         let peer = op.peer;
+        if !was_posted && self.access_now(link, out, &op) {
+            return Ok(());
+        }
         if !was_posted && op.flags.contains(Flags::INJECT) && self.peers.refuses_inject(peer) {
             return Err(Errno::AGAIN);
         }

@@ -8,7 +8,8 @@ use crate::peer::Peers;
 use crate::rma;
 use crate::slab::Key;
 use crate::{
-    Body, Completions, Header, Kind, Placement, RemoteWrite, RxToken, Sink, Target, TxToken,
+    Body, Completions, Header, Kind, OpenRegion, Placement, RemoteWrite, RxToken, Sink, Target,
+    TxToken,
 };
 
 /// The engine as a link sees it, with the completions that arrivals lead to.
@@ -109,6 +110,10 @@ impl<C: Completions> Sink for EngineSink<'_, C> {
 
     fn written(&mut self, from: PeerId, write: RemoteWrite) {
         rma::written(self.out, from, write);
+    }
+
+    fn open_region(&self, key: u64) -> Option<OpenRegion> {
+        self.out.open_region(key)
     }
 
     fn placed(&mut self, token: RxToken, result: Result<(), Errno>) {

@@ -259,6 +259,15 @@ pub trait Device: Connection + Send + Sized + 'static {
         true
     }
 
+    /// Takes from all peers what lets them access memory of this process by themselves ([`oxifabric_engine::Sink::open_region`]), before a
+    /// region is closed or begins to be watched. Until [`Device::is_accessed`] returns false, an access that had begun may be under way.
+    fn revoke_access(&mut self) {}
+
+    /// Returns whether a peer may be in an access that it had begun by itself before [`Device::revoke_access`].
+    fn is_accessed(&mut self) -> bool {
+        false
+    }
+
     /// Announces to all peers that the endpoint closes; nothing more can be sent.
     fn close(&mut self) {}
 

@@ -3,6 +3,7 @@
 //! The sender copies a body into the lane, and the receiver lends it to the sink in place, so the sink must be done with it
 //! when it returns. Words from the lane are read once and checked; a peer that breaks the protocol loses its connection.
 
+mod direct;
 mod ending;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use oxifabric_wire::shm::cell::{
     TARGET,
 };
 
+use crate::direct::{DirectAccess, GRANT, SHORTEST};
 use crate::doorbell::Doorbell;
 use crate::params::{INJECT_SIZE, LISTS, Params};
 use crate::pull::{self, CmaQueue, SenderCopy};
@@ -71,6 +73,8 @@ pub(crate) struct Conn {
     pub(crate) entry: usize,
     pub(crate) incarnation: u64,
     pub(crate) cma: CmaQueue,
+    /// Which memory each side may access by itself.
+    pub(crate) direct: DirectAccess,
 }
 
 /// Returns the limits that a connection can be expected to have, before there is one.
@@ -214,6 +218,10 @@ impl Conn {
             key: target.key,
             ring_len: frame.len as u32,
         };
+        if header.kind == Kind::Read && header.len >= SHORTEST {
+            self.direct.order.add(self.tx.pushed(), header.id);
+            self.direct.note_posted();
+        }
         self.emit(&header, body, frame.len, false);
         Ok(false)
     }
@@ -252,6 +260,10 @@ impl Conn {
             targets: frame.targets.len() as u8,
             rest,
         };
+        if rts {
+            self.direct.order.add(self.tx.pushed(), frame.header.id);
+            self.direct.note_posted();
+        }
         self.emit(&frame.header, body, len, false);
         Ok(false)
     }
@@ -469,9 +481,14 @@ impl Conn {
         }
         let (ring_len, start) = match cell.body {
             cell::Body::RemoteRing { count } => self.locate(usize::from(count) * PIECE)?,
+            cell::Body::Remote { .. } if header.kind == Kind::ResponseRts => {
+                self.direct.order.answered(header.tag as u32);
+                (0, 0)
+            }
             cell::Body::Bare => {
                 if matches!(header.kind, Kind::Fin | Kind::Cts) {
                     self.cma.answered(header.id);
+                    self.direct.order.answered(header.id);
                 }
                 (0, 0)
             }
@@ -496,6 +513,9 @@ impl Conn {
     ) -> Result<Option<usize>, Errno> {
         let (cell, len) = Cell::parse_ring(arrived.meta, &arrived.words);
         let header = header_of(&cell).ok_or(Errno::PROTO)?;
+        if header.kind == Kind::Response {
+            self.direct.order.answered(header.tag as u32);
+        }
         let (_, start) = self.locate(len)?;
         let whole = self.rx.body(start, len);
         let begun = self.cma.threshold.start(len);
@@ -545,6 +565,9 @@ impl Conn {
         if !matches!(header.kind, Kind::Write | Kind::Read) {
             return Err(Errno::PROTO);
         }
+        if header.kind == Kind::Read && header.len >= SHORTEST {
+            self.grant(header.len, key, sink);
+        }
         let (_, start) = self.locate(ring_len)?;
         let whole = self.rx.body(start, ring_len);
         let target = Target {
@@ -570,21 +593,29 @@ impl Conn {
         let (_, start) = self.locate(ring_len)?;
         let ring = self.rx.body(start, ring_len);
         let list_len = (usize::from(count) * TARGET).min(ring.len());
-        let (list, bytes) = ring.split_at(list_len);
+        let list = &ring[..list_len];
         let mut targets = [Target::default(); MAX_TARGETS];
         for (target, bytes) in targets.iter_mut().zip(list.as_chunks().0) {
             let (addr, len, key) = cell::parse_target(bytes);
             *target = Target { addr, len, key };
         }
+        let named = &targets[..usize::from(count).min(MAX_TARGETS)];
+        let mut is_granted = false;
+        if let (Kind::WriteRts, [target]) = (header.kind, named) {
+            is_granted = self.grant(header.len, target.key, sink);
+        }
+        let bytes = &self.rx.body(start, ring_len)[list_len..];
         let body = match rest {
             Rest::Nothing => Body::Whole(&[]),
             Rest::Body => Body::Whole(bytes),
-            // Such a write is announced so that a refusal can be answered; being short, it is asked for, not pulled.
-            Rest::Pieces if self.cma.threshold.is_copied(header.len) => Body::Whole(&[]),
+            // Such a write is announced so that a refusal can be answered; being short, it is asked for, not pulled. Of granted memory the
+            // peer carries out the next ones by itself.
+            Rest::Pieces if !is_granted && self.cma.threshold.is_copied(header.len) => {
+                Body::Whole(&[])
+            }
             Rest::Pieces => self.remote_listed(bytes),
         };
         let whole = whole_of(&body);
-        let named = &targets[..usize::from(count).min(MAX_TARGETS)];
         let placement = sink.access(self.peer, header, named, body);
         place(placement, whole, ring_len, sink)
     }
@@ -616,12 +647,19 @@ impl Conn {
 
     #[cold]
     fn accept_link(&mut self, cell: &Cell, words: [u64; 2]) -> Result<(), Errno> {
-        if cell.kind != pull::SENDER_COPY || !self.pull {
-            return Err(Errno::PROTO);
+        match cell.kind {
+            pull::SENDER_COPY if self.pull => {
+                let copy = SenderCopy::asked(cell, words).ok_or(Errno::PROTO)?;
+                self.cma.add_request(copy);
+                Ok(())
+            }
+            GRANT if self.pull => {
+                let pushed = self.tx.pushed();
+                let taken = self.direct.take_grant(cell, words, pushed);
+                taken.ok_or(Errno::PROTO)
+            }
+            _ => Err(Errno::PROTO),
         }
-        let copy = SenderCopy::asked(cell, words).ok_or(Errno::PROTO)?;
-        self.cma.add_request(copy);
-        Ok(())
     }
 }
 

@@ -209,6 +209,7 @@ impl ConnTable {
         let mut ability = Ability::empty();
         ability.set(Ability::SLEEPS, self.waits);
         ability.set(Ability::READS, reads);
+        ability.insert(Ability::GRANTS);
         ability
     }
 

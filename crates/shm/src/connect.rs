@@ -10,6 +10,8 @@ mod initiator;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use oxifabric_engine::Sink;
 use oxifabric_provider::log;
 use oxifabric_types::{Errno, Instant, PeerId};
@@ -18,6 +20,7 @@ use oxifabric_wire::shm::handshake::Ability;
 use crate::NAME;
 use crate::conn::{self, Conn};
 use crate::conn_table::{ConnEntry, ENDED, FIRST, LISTENER, TIMER};
+use crate::direct::DirectAccess;
 use crate::doorbell::Doorbell;
 use crate::link::ShmLink;
 use crate::peer::{self, ConnState, HalfOpen, Peer};
@@ -245,6 +248,7 @@ impl ShmLink {
         }
         let threshold = conn::threshold(&self.params, region.layout, &region.head, region.side);
         let sleeps = half.ability.contains(Ability::SLEEPS);
+        let grants = pull && half.ability.contains(Ability::GRANTS);
         self.table.set(half.entry, ConnEntry::Open(peer));
         self.table.watch_end(half.entry, &half.process);
         let conn = Conn {
@@ -266,6 +270,7 @@ impl ShmLink {
             socket: Some(socket),
             entry: half.entry,
             incarnation: half.incarnation,
+            direct: DirectAccess::new(Arc::clone(&region.head), region.side, grants),
             cma: CmaQueue::new(region.head, region.side, self.params.assist_size, threshold),
         };
         self.conns.add(conn, &mut self.peers);

@@ -16,7 +16,7 @@ use oxifabric_provider::timer::Timer;
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 
 use crate::NAME;
-use crate::conn;
+use crate::conn::{self, Conn};
 use crate::conn_table::{ConnEntry, ConnTable};
 use crate::doorbell;
 use crate::handshake;
@@ -179,6 +179,18 @@ impl Device for ShmLink {
     /// As [`Device::directory`]. For a working connection whose long messages take the slower way, its reason is that.
     fn directory(&self) -> &PeerDirectory {
         self.peers.directory()
+    }
+
+    fn revoke_access(&mut self) {
+        for conn in self.conns.iter_mut() {
+            conn.direct.revoke();
+        }
+    }
+
+    fn is_accessed(&mut self) -> bool {
+        // All of them are asked, so that none is asked about for ever.
+        let under_way = |under_way, conn: &mut Conn| conn.direct.is_accessed() || under_way;
+        self.conns.iter_mut().fold(false, under_way)
     }
 
     fn fd(&self) -> RawFd {

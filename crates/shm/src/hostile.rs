@@ -11,6 +11,7 @@ use oxifabric_sync::spsc::Cell as LaneCell;
 use oxifabric_types::{Errno, Instant, PeerId};
 
 use crate::conn::{self, Conn};
+use crate::direct::DirectAccess;
 use crate::doorbell::Doorbell;
 use crate::params::{MIN_LAYOUT, Params};
 use crate::pull::CmaQueue;
@@ -111,6 +112,7 @@ pub(crate) fn untrusted_conn(peer: PeerId, pull: bool) -> Option<(Conn, Region, 
         socket: Some(Socket::from(OwnedFd::from(socket))),
         entry: 0,
         incarnation: 1,
+        direct: DirectAccess::new(Arc::clone(&head), ours.side, pull),
         cma: CmaQueue::new(head, ours.side, smallest().assist_size, threshold),
     };
     Some((conn, theirs, other))

@@ -12,7 +12,7 @@
 //!   `conn_table` hold the state.
 //! - `wire_kind`: the numbers of the kinds of frames.
 //! - `region`: the memory of a connection. `doorbell`: how a sleeping endpoint is woken. `pull`: long messages;
-//!   `rndv_threshold`: which messages are.
+//!   `rndv_threshold`: which messages are. `direct`: long reads and writes that their initiator carries out by itself.
 //! - `info`, `params`: the provider's fi_info, and its parameters of the environment.
 //! - `hostile`: a connection with an untrusted peer, for the fuzz targets.
 //! - `sys`: system calls; all unsafe code.
@@ -22,6 +22,7 @@ mod conn_table;
 mod connect;
 mod conns;
 mod device;
+mod direct;
 mod doorbell;
 mod handshake;
 #[doc(hidden)]

@@ -8,7 +8,9 @@ mod settling;
 
 use std::time::Duration;
 
-use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
+use oxifabric_engine::{
+    Frame, Limits, Link, PostError, Posted, RemoteIov, RmaOp, RxToken, Sink, TxToken,
+};
 use oxifabric_mem::Iov;
 use oxifabric_provider::log;
 use oxifabric_types::{Errno, Instant, PeerId};
@@ -17,6 +19,7 @@ use crate::NAME;
 use crate::conn::Conn;
 use crate::conn_table::ConnTable;
 use crate::conns::Conns;
+use crate::direct;
 use crate::params::Params;
 use crate::peer::{self, ConnState, Peers};
 use crate::sys::process::ForkMark;
@@ -207,6 +210,14 @@ impl Link for ShmLink {
             self.held.push(peer);
         }
         Ok(Posted::Done)
+    }
+
+    fn carry_out(&mut self, access: &RmaOp<'_>) -> bool {
+        if self.mark.is_foreign() || access.body.len() > direct::LONGEST {
+            return false;
+        }
+        let conn = self.conn_of(access.peer);
+        conn.is_some_and(|conn| conn.carry_out(access))
     }
 
     fn pull(

@@ -329,6 +329,11 @@ impl CmaQueue {
         }
     }
 
+    /// Returns whether both sides copy a message of this length.
+    pub(crate) fn is_shared(&self, len: usize) -> bool {
+        len >= self.assist_size
+    }
+
     /// Exposes a message to the peer, which may read it from now on.
     pub(crate) fn expose(&mut self, id: u32, address: u64, len: u64) {
         if len >= self.assist_size as u64 {

@@ -13,7 +13,7 @@ use crate::place::Place;
 use crate::programs::{FILE_SYSTEMS, FIO, RDMA, install, install_modules};
 
 /// What a guest has: seconds after which it is ended, and MiB of memory.
-const SMALL: (&str, &str) = ("300", "512");
+const SMALL: (&str, &str) = ("480", "512");
 /// The same of one with fio, whose libraries are large.
 const LARGE: (&str, &str) = ("1200", "1024");
 

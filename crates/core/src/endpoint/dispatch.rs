@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use oxifabric_abi::fid_cntr;
 use oxifabric_engine::{
-    Completion, Completions, Failure, GroupId, PIECE, RxOp, Target, WaitEvent, Waiting,
+    Completion, Completions, Failure, GroupId, OpenRegion, PIECE, RxOp, Target, WaitEvent, Waiting,
 };
 use oxifabric_mem::Iov;
 use oxifabric_provider::peer_directory::PeerDirectory;
@@ -187,6 +187,10 @@ impl Completions for CompletionDispatch {
     fn region(&self, targets: &[Target], access: Flags) -> Result<Iov, Errno> {
         let domain = self.domain.as_ref().ok_or(Errno::NOKEY)?;
         accesses::region(domain, targets, access)
+    }
+
+    fn open_region(&self, key: u64) -> Option<OpenRegion> {
+        self.unwatched_region(key)
     }
 }
 

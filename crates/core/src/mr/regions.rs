@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use oxifabric_engine::Target;
+use oxifabric_engine::{OpenRegion, Target};
 use oxifabric_mem::IovSegment;
 use oxifabric_provider::secret;
 use oxifabric_types::{DomainAttr, Errno, Flags, MrMode};
@@ -189,6 +189,24 @@ impl Regions {
             piece.base().wrapping_add(offset as usize),
             target.len as usize,
         ))
+    }
+
+    /// Returns a region as a whole, if it is one piece that peers may access again and again.
+    pub(crate) fn open(&self, key: u64) -> Option<OpenRegion> {
+        let region = self.map.get(&key)?;
+        let [piece] = region.pieces.as_slice() else {
+            return None;
+        };
+        let access = region.access & (Flags::REMOTE_READ | Flags::REMOTE_WRITE);
+        if region.single_use || region.persistent || access.is_empty() {
+            return None;
+        }
+        Some(OpenRegion {
+            addr: self.base(key),
+            base: region.base(),
+            len: piece.len() as u64,
+            access,
+        })
     }
 
     /// Forgets a region.

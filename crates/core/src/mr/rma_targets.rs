@@ -38,6 +38,14 @@ struct Lists {
     counters: Vec<(Ref<Cntr>, usize)>,
 }
 
+impl Lists {
+    fn revoke_access(&self) {
+        for reach in &self.endpoints {
+            reach.get().revoke_access();
+        }
+    }
+}
+
 struct Reach(NonNull<dyn Drive>);
 
 // SAFETY: `Drive` is `Sync`, and the pointer stands for a shared reference.
@@ -108,6 +116,8 @@ impl RmaTargets {
         }
         lists.counters.push((Ref::to(counter), 1));
         self.watch();
+        // What peers do from now on is to be counted.
+        lists.revoke_access();
         Ok(())
     }
 
@@ -138,6 +148,7 @@ impl RmaTargets {
     /// in time.
     pub(crate) fn quiesce(&self, key: u64) -> bool {
         let lists = lock(&self.lists);
+        lists.revoke_access();
         let in_use = |reach: &&Reach| reach.get().uses_region(key);
         let begin = Instant::now();
         let mut moved = begin;

@@ -430,3 +430,43 @@ fn requests_of_a_peer_that_takes_no_responses_wait_and_are_answered_later() {
     assert!(b.engine.idle());
     b.send(tx(&memory(&[1]), 1)).expect("room");
 }
+
+#[test]
+fn a_long_access_that_the_link_carries_out_is_over_at_once() {
+    let mut b = Bench::new();
+    b.link.carried_out = Some(Vec::new());
+    let long = memory(&[1; 9]);
+    for (context, flags) in [(1, Flags::READ), (2, Flags::WRITE)] {
+        b.rma(op(flags | Flags::DELIVERY_COMPLETE, &long, context))
+            .expect("room");
+        let done = b.done();
+        assert_eq!((done.context, done.len), (context, 9));
+        assert!(done.flags.contains(Flags::RMA | flags));
+    }
+    assert!(b.link.posted.is_empty() && b.engine.idle());
+    assert_eq!(b.link.carried_out, Some(vec![1, 2]));
+}
+
+#[test]
+fn the_link_is_not_asked_to_carry_out_what_the_peer_is_to_notice_or_what_has_to_wait() {
+    let (long, short) = (memory(&[1; 9]), memory(&[1; 8]));
+    for (flags, body) in [
+        (Flags::WRITE | Flags::REMOTE_CQ_DATA, &long),
+        (Flags::WRITE | Flags::FENCE, &long),
+        (Flags::WRITE, &short),
+        (Flags::READ, &short),
+    ] {
+        let mut b = Bench::new();
+        b.link.carried_out = Some(Vec::new());
+        b.rma(op(flags, body, 1)).expect("room");
+        b.frame();
+        assert_eq!(b.link.carried_out, Some(vec![]));
+    }
+    // The next one waits behind a frame that the link did not take.
+    let mut b = Bench::new();
+    b.link.carried_out = Some(Vec::new());
+    b.link.answers.push_back(Err(PostError::Again));
+    b.rma(op(Flags::WRITE, &short, 2)).expect("room");
+    b.rma(op(Flags::WRITE, &long, 3)).expect("room");
+    assert_eq!(b.link.carried_out, Some(vec![]));
+}

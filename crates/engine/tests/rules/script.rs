@@ -33,6 +33,8 @@ pub(crate) struct Script {
     pub(crate) disconnected: Vec<PeerId>,
     /// There are no connections that could end.
     pub(crate) is_apart: bool,
+    /// Contexts of the accesses that the link was asked to carry out, if it does that.
+    pub(crate) carried_out: Option<Vec<usize>>,
     steps: Vec<Step>,
 }
 
@@ -120,6 +122,14 @@ impl Link for Script {
         answer
     }
 
+    fn carry_out(&mut self, access: &RmaOp<'_>) -> bool {
+        let Some(contexts) = &mut self.carried_out else {
+            return false;
+        };
+        contexts.push(access.context);
+        true
+    }
+
     fn pull(
         &mut self,
         _: PeerId,
@@ -184,6 +194,7 @@ impl Bench {
             resumed: Vec::new(),
             disconnected: Vec::new(),
             is_apart: false,
+            carried_out: None,
             steps: Vec::new(),
         };
         let mut engine_config = Config {

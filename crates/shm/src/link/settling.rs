@@ -10,6 +10,7 @@ use oxifabric_types::Errno;
 
 use super::ShmLink;
 use crate::NAME;
+use crate::conn::Conn;
 
 /// How long a sender that lives may take for a chunk that it has claimed: longer than one that has lost the processor
 /// on a crowded machine, or waits for pages, and bounded, since one that is stopped may never go on.
@@ -53,7 +54,8 @@ impl ShmLink {
         for token in conn.cma.stop() {
             sink.pulled(token, Err(why));
         }
-        if conn.cma.is_idle() || !conn.process.runs() {
+        conn.direct.revoke();
+        if !conn.may_be_written() || !conn.process.runs() {
             return true;
         }
         let until = *conn
@@ -71,7 +73,8 @@ impl ShmLink {
         let deadline = Clock::now() + LATE_COPY_TIMEOUT;
         for conn in self.conns.iter_mut() {
             conn.cma.stop();
-            while !conn.cma.is_idle() && conn.process.runs() {
+            conn.direct.revoke();
+            while conn.may_be_written() && conn.process.runs() {
                 if Clock::now() >= deadline {
                     warn_of_late_copy(conn.process.pid());
                     break;
@@ -80,6 +83,13 @@ impl ShmLink {
                 conn.cma.stop();
             }
         }
+    }
+}
+
+impl Conn {
+    /// Returns whether the peer may be copying from or to memory of this process.
+    fn may_be_written(&mut self) -> bool {
+        !self.cma.is_idle() || self.direct.is_accessed()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant as Clock;
 
-use oxifabric_engine::{Body, Header, Placement, Target};
+use oxifabric_engine::{Body, Header, OpenRegion, Placement, Target};
 use oxifabric_sync::spsc::Cell as LaneCell;
 use oxifabric_types::Info;
 use oxifabric_wire::shm::cell::{self, Cell};
@@ -242,4 +242,36 @@ fn messages_of_departed_peers_wait_for_room_in_a_bounded_number() {
         dropped, first,
         "the first to go are dropped, and none that was named"
     );
+}
+
+#[test]
+fn an_endpoint_that_closes_waits_for_a_direct_access() {
+    let memory = vec![7; LONG];
+    let mut link = open();
+    let (peer, theirs, _socket) = meet(&mut link, "late");
+    let region = OpenRegion {
+        addr: 0,
+        base: memory.as_ptr() as u64,
+        len: LONG as u64,
+        access: oxifabric_types::Flags::REMOTE_WRITE,
+    };
+    let conn = link.conn_of(peer).expect("it is open");
+    let _cell = conn.direct.grant(1, &region, 0);
+    // The acceptor's word, docs/protocol/shm.md 6.11.
+    let accesses = theirs.head.word(368);
+    accesses.store(1, Ordering::Relaxed);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // As a peer that has lost the processor in the middle.
+            let start = Clock::now();
+            while start.elapsed() < Duration::from_millis(300) {
+                thread::yield_now();
+            }
+            over.store(true, Ordering::Relaxed);
+            accesses.store(2, Ordering::Release);
+        });
+        drop(link);
+        assert!(over.load(Ordering::Relaxed), "it would be written late");
+    });
 }

@@ -30,6 +30,23 @@ pub(crate) fn read_memory(pid: i32, from: &[Piece], into: &Iov) -> io::Result<us
     })
 }
 
+/// Copies into a piece of another process's memory, as far as the shorter side goes; returns how many bytes.
+pub(crate) fn write_memory(pid: i32, to: Piece, from: &Iov) -> io::Result<usize> {
+    let (local, count) = local_pieces(from);
+    let (remote, _) = raw_pieces(&[to]);
+    // SAFETY: an Iov may be read until its operation completes; the remote side is checked by the kernel.
+    check_size(unsafe {
+        libc::process_vm_writev(
+            pid,
+            local.as_ptr(),
+            count as libc::c_ulong,
+            remote.as_ptr(),
+            1,
+            0,
+        )
+    })
+}
+
 /// Copies a piece of this process's memory into another process; returns how many bytes.
 ///
 /// Neither piece needs to be valid: the kernel checks both, and only reads here.

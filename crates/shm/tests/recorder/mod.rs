@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant as Clock};
 
 use oxifabric_engine::{
-    Body, Frame, Header, HeaderFlags, Kind, Link, Placement, PostError, Posted, RemoteIov, RxToken,
-    Sink, Target, TxToken,
+    Body, Frame, Header, HeaderFlags, Kind, Link, OpenRegion, Placement, PostError, Posted,
+    RemoteIov, RxToken, Sink, Target, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_provider::device::Device;
@@ -33,9 +33,16 @@ pub struct Recorder {
     /// Arrivals to take before the sink stalls.
     pub room: Option<usize>,
     pub stalls: usize,
+    /// Memory that peers may access without notice, by its key.
+    pub open: Option<(u64, OpenRegion)>,
 }
 
 impl Sink for Recorder {
+    fn open_region(&self, key: u64) -> Option<OpenRegion> {
+        self.open
+            .and_then(|(open, region)| (open == key).then_some(region))
+    }
+
     fn arrival(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement {
         self.access(from, header, &[], body)
     }
@@ -230,6 +237,11 @@ pub fn header(kind: Kind, id: u32, len: usize) -> Header {
 pub fn lend(bytes: &[u8]) -> Iov {
     // SAFETY: the tests keep the bytes, and write through Iovs made from mutable memory only.
     unsafe { Iov::contiguous(bytes.as_ptr().cast_mut(), bytes.len()) }
+}
+
+pub fn lend_for_writing(bytes: &mut [u8]) -> Iov {
+    // SAFETY: as above.
+    unsafe { Iov::contiguous(bytes.as_mut_ptr(), bytes.len()) }
 }
 
 /// Bytes that differ by place and by seed.

@@ -115,6 +115,15 @@ impl<M: Memory> Producer<M> {
         true
     }
 
+    /// Returns how many cells the consumer is known to have taken, modulo 2^64.
+    ///
+    /// # Errors
+    /// As [`Producer::reserve`].
+    pub fn taken(&mut self) -> Result<u64, Corrupt> {
+        self.refresh()?;
+        Ok(self.head)
+    }
+
     /// Returns whether the consumer is known to have taken everything.
     ///
     /// # Errors

@@ -56,6 +56,8 @@ bitflags! {
         const SLEEPS = 1;
         /// It can read and write the other's memory.
         const READS = 2;
+        /// It takes grants: it may carry out reads and writes of the other's memory by itself.
+        const GRANTS = 4;
     }
 }
 

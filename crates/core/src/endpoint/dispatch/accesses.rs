@@ -2,7 +2,7 @@
 
 use core::ptr;
 
-use oxifabric_engine::{Completion, Target};
+use oxifabric_engine::{Completion, OpenRegion, Target};
 use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
 use oxifabric_types::{Errno, FiAddr, Flags};
 
@@ -76,6 +76,16 @@ fn take_note(domain: &Domain, access: &Completion, targets: &[Target]) {
 }
 
 impl CompletionDispatch {
+    /// Returns a region whose accesses by peers nothing here counts, reports or writes back.
+    pub(super) fn unwatched_region(&self, key: u64) -> Option<OpenRegion> {
+        let domain = self.domain.as_ref()?;
+        let counted = self.accesses.remote_read.is_some() || self.accesses.remote_write.is_some();
+        if counted || domain.rma_targets().is_watched() {
+            return None;
+        }
+        domain.regions().open(key)
+    }
+
     /// Takes note of an access by a peer where regions are counted, or outlast the process.
     #[inline(always)]
     pub(super) fn count_access(&self, access: &Completion, targets: &[Target]) {
