@@ -71,6 +71,17 @@ pub(crate) trait Drive: Sync {
     /// Takes from peers what lets them access memory without this endpoint's notice.
     fn revoke_access(&self) {}
 
+    /// Returns whether a peer may be in an access without notice that it had begun before [`Drive::revoke_access`].
+    fn is_accessed(&self) -> bool {
+        false
+    }
+
+    /// Lets peers be granted access without this endpoint's notice from now on, or takes it from them: only while it is among those that are
+    /// asked before a region is closed.
+    fn open_access(&self, is_open: bool) {
+        let _ = is_open;
+    }
+
     /// Returns whether the endpoint itself is bound to the counter with this handle.
     fn is_bound_to(&self, counter: *const fid_cntr) -> bool {
         let _ = counter;

@@ -287,6 +287,18 @@ impl<P: Provider> Drive for Endpoint<P> {
         self.state.lock().device.revoke_access();
     }
 
+    fn is_accessed(&self) -> bool {
+        self.state.lock().device.is_accessed()
+    }
+
+    fn open_access(&self, is_open: bool) {
+        let mut state = self.state.lock();
+        state.out.opens_regions = is_open;
+        if !is_open {
+            state.device.revoke_access();
+        }
+    }
+
     fn is_bound_to(&self, counter: *const fid_cntr) -> bool {
         self.state.lock().out.counts_on(counter)
     }

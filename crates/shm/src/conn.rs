@@ -72,6 +72,8 @@ pub(crate) struct Conn {
     /// Index of its entry in the connection table.
     pub(crate) entry: usize,
     pub(crate) incarnation: u64,
+    /// Where that number is in the other process.
+    pub(crate) probe: u64,
     pub(crate) cma: CmaQueue,
     /// Which memory each side may access by itself.
     pub(crate) direct: DirectAccess,
@@ -479,12 +481,11 @@ impl Conn {
         {
             return self.deliver_access(&header, ring_len as usize, targets, rest, sink);
         }
+        if header.kind == Kind::ResponseRts {
+            self.direct.order.answered(header.tag as u32);
+        }
         let (ring_len, start) = match cell.body {
             cell::Body::RemoteRing { count } => self.locate(usize::from(count) * PIECE)?,
-            cell::Body::Remote { .. } if header.kind == Kind::ResponseRts => {
-                self.direct.order.answered(header.tag as u32);
-                (0, 0)
-            }
             cell::Body::Bare => {
                 if matches!(header.kind, Kind::Fin | Kind::Cts) {
                     self.cma.answered(header.id);

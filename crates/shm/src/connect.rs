@@ -270,6 +270,7 @@ impl ShmLink {
             socket: Some(socket),
             entry: half.entry,
             incarnation: half.incarnation,
+            probe: half.probe,
             direct: DirectAccess::new(Arc::clone(&region.head), region.side, grants),
             cma: CmaQueue::new(region.head, region.side, self.params.assist_size, threshold),
         };

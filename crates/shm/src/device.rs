@@ -16,7 +16,7 @@ use oxifabric_provider::timer::Timer;
 use oxifabric_types::{Address, Errno, Info, Instant, PeerId};
 
 use crate::NAME;
-use crate::conn::{self, Conn};
+use crate::conn;
 use crate::conn_table::{ConnEntry, ConnTable};
 use crate::doorbell;
 use crate::handshake;
@@ -182,15 +182,20 @@ impl Device for ShmLink {
     }
 
     fn revoke_access(&mut self) {
+        if self.mark.is_foreign() {
+            return;
+        }
         for conn in self.conns.iter_mut() {
             conn.direct.revoke();
         }
     }
 
     fn is_accessed(&mut self) -> bool {
-        // All of them are asked, so that none is asked about for ever.
-        let under_way = |under_way, conn: &mut Conn| conn.direct.is_accessed() || under_way;
-        self.conns.iter_mut().fold(false, under_way)
+        !self.mark.is_foreign()
+            && self
+                .conns
+                .iter_mut()
+                .any(|conn| conn.direct.is_accessed() && conn.process.runs())
     }
 
     fn fd(&self) -> RawFd {

@@ -205,7 +205,7 @@ impl DirectAccess {
     pub(crate) fn begin(&mut self) -> bool {
         self.accesses = self.accesses.wrapping_add(1);
         let word = self.side.word(&self.head, ACCESSES);
-        word.store(self.accesses, Ordering::Relaxed);
+        word.store(self.accesses, Ordering::Release);
         full_fence();
         let theirs = self.side.other().word(&self.head, REVOCATIONS);
         let epoch = theirs.load(Ordering::Acquire);
@@ -228,7 +228,7 @@ impl DirectAccess {
     pub(crate) fn note_posted(&mut self) {
         self.accesses = self.accesses.wrapping_add(2);
         let word = self.side.word(&self.head, ACCESSES);
-        word.store(self.accesses, Ordering::Relaxed);
+        word.store(self.accesses, Ordering::Release);
     }
 
     /// Returns whether the peer has made accesses of its own lately: it has no time to copy a part of ours.
@@ -248,7 +248,7 @@ impl DirectAccess {
         self.held.clear();
     }
 
-    /// Returns whether the peer was there a moment ago, or `is_there` finds it now.
+    /// Returns whether the peer was there a moment ago, or `is_there` finds it now: its process may run another program meanwhile.
     pub(crate) fn was_there(&mut self, is_there: impl FnOnce() -> bool) -> bool {
         let now = Instant::now();
         if let Some(seen) = self.seen

@@ -112,6 +112,7 @@ pub(crate) fn untrusted_conn(peer: PeerId, pull: bool) -> Option<(Conn, Region, 
         socket: Some(Socket::from(OwnedFd::from(socket))),
         entry: 0,
         incarnation: 1,
+        probe: 0,
         direct: DirectAccess::new(Arc::clone(&head), ours.side, pull),
         cma: CmaQueue::new(head, ours.side, smallest().assist_size, threshold),
     };

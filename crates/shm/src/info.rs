@@ -135,9 +135,9 @@ fn info(params: &Params) -> Info {
     }
 }
 
-/// Returns the order of operations. Long writes are pulled by their target, and what comes later may overtake them;
-/// long reads are pulled by their initiator, and what they bring is taken then. So what is ordered is what comes behind
-/// messages, and atomics, which are carried out in their order. What comes behind an access needs FI_FENCE.
+/// Returns the order of operations. Long accesses are carried out by their initiator, or pulled by their target or initiator, and what comes
+/// later may overtake them. So what is ordered is what comes behind messages, and atomics, which are carried out in their order. What comes
+/// behind an access needs FI_FENCE.
 fn order() -> Order {
     let atomics = Order::ATOMIC_RAR | Order::ATOMIC_RAW | Order::ATOMIC_WAR | Order::ATOMIC_WAW;
     Order::SAS | Order::WAS | Order::RAS | atomics

@@ -62,6 +62,8 @@ pub(crate) struct HalfOpen {
     /// Abilities that the other end has announced; none yet of the acceptor.
     pub(crate) ability: Ability,
     pub(crate) incarnation: u64,
+    /// The address of that number in the other process; none yet of the acceptor.
+    pub(crate) probe: u64,
     /// Whether this side can read the other's memory, or why not.
     pub(crate) reads: Result<(), String>,
 }

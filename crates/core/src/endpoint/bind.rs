@@ -193,6 +193,8 @@ impl<P: Provider> Endpoint<P> {
         let queues = [bindings.tx_cq.clone(), bindings.rx_cq.clone()];
         state.out.wire(queues, |kind| bindings.counter(kind));
         state.out.shared.clone_from(&bindings.srx);
+        // A counter may have come that counts what peers do.
+        state.device.revoke_access();
     }
 
     /// Enables the endpoint; a second time changes nothing.

@@ -64,6 +64,8 @@ pub(super) struct CompletionDispatch {
     pub(super) progress: Option<Arc<DomainProgress>>,
     /// The domain whose registered memory peers may access, if the endpoint has FI_RMA or FI_ATOMIC.
     pub(super) domain: Option<Ref<Domain>>,
+    /// Whether peers may be granted access to memory without this endpoint's notice.
+    pub(super) opens_regions: bool,
     /// Where messages look for receives, if the endpoint shares them.
     pub(super) shared: Option<Ref<Srx>>,
     /// Peers that those receives name as their source.

@@ -87,13 +87,19 @@ impl RmaTargets {
             // SAFETY: the caller's contract; removing the endpoint takes it from all counters.
             unsafe { counter.join(endpoint) }?;
         }
+        // SAFETY: the caller's contract.
+        unsafe { endpoint.as_ref() }.open_access(true);
         Ok(())
     }
 
-    /// Removes an endpoint. Afterwards it is not driven from here.
+    /// Removes an endpoint. Afterwards it is not driven from here, and peers access no memory through it without its notice: regions may be
+    /// closed that it is not asked about.
     pub(crate) fn remove_endpoint(&self, endpoint: NonNull<dyn Drive>) {
         let mut lists = lock(&self.lists);
-        lists.endpoints.retain(|reach| !same(reach.0, endpoint));
+        if let Some(at) = (lists.endpoints.iter()).position(|reach| same(reach.0, endpoint)) {
+            let reach = lists.endpoints.swap_remove(at);
+            close_access(reach.get());
+        }
         for (counter, _) in &lists.counters {
             counter.leave(endpoint);
         }
@@ -169,6 +175,15 @@ impl RmaTargets {
     }
 }
 
+/// Takes access from the peers of an endpoint, and waits for what they have begun, for a bounded time.
+fn close_access(endpoint: &dyn Drive) {
+    endpoint.open_access(false);
+    let begin = Instant::now();
+    while endpoint.is_accessed() && begin.elapsed() < AT_MOST {
+        std::thread::yield_now();
+    }
+}
+
 fn is(known: &Ref<Cntr>, counter: &Cntr) -> bool {
     std::ptr::eq(&**known, counter)
 }
@@ -180,9 +195,13 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     /// An endpoint whose accesses end one with every turn, as far as they end.
+    #[derive(Default)]
     struct Busy {
         left: AtomicUsize,
         ends: bool,
+        is_open: AtomicBool,
+        /// How often peers are still found in an access without notice.
+        unseen: AtomicUsize,
     }
 
     impl Drive for Busy {
@@ -199,6 +218,16 @@ mod tests {
 
         fn fd(&self) -> RawFd {
             -1
+        }
+
+        fn open_access(&self, is_open: bool) {
+            self.is_open.store(is_open, Ordering::Relaxed);
+        }
+
+        fn is_accessed(&self) -> bool {
+            let left = self.unseen.load(Ordering::Relaxed);
+            self.unseen.store(left.saturating_sub(1), Ordering::Relaxed);
+            left > 0
         }
 
         fn uses_region(&self, key: u64) -> bool {
@@ -218,6 +247,7 @@ mod tests {
         let busy = Busy {
             left: AtomicUsize::new(3),
             ends: true,
+            ..Busy::default()
         };
         assert!(quiesce(&busy, 8));
         assert_eq!(busy.left.load(Ordering::Relaxed), 3);
@@ -229,8 +259,25 @@ mod tests {
     fn an_access_that_stands_still_keeps_its_region() {
         let busy = Busy {
             left: AtomicUsize::new(1),
-            ends: false,
+            ..Busy::default()
         };
         assert!(!quiesce(&busy, 7));
+    }
+
+    #[test]
+    fn peers_access_memory_unseen_only_through_endpoints_that_are_asked_before_a_region_is_closed()
+    {
+        let busy = Busy {
+            unseen: AtomicUsize::new(3),
+            ..Busy::default()
+        };
+        let rma_targets = RmaTargets::default();
+        // SAFETY: the endpoint outlives the list.
+        unsafe { rma_targets.add_endpoint(NonNull::from(&busy)) }.expect("there are no counters");
+        assert!(busy.is_open.load(Ordering::Relaxed));
+        rma_targets.remove_endpoint(NonNull::from(&busy));
+        assert!(!busy.is_open.load(Ordering::Relaxed));
+        let unseen = busy.unseen.load(Ordering::Relaxed);
+        assert_eq!(unseen, 0, "what they had begun is waited for");
     }
 }

@@ -6,6 +6,7 @@ use std::thread;
 
 use oxifabric_abi::*;
 
+use super::mock::revocations;
 use super::world::{End, World, bind, c, close};
 
 const TAGGED: fi_cq_format = FI_CQ_FORMAT_TAGGED;
@@ -179,4 +180,18 @@ fn close_receives(end: &End) -> i32 {
         0 => 0,
         none => i32::from(none != -(FI_ENOENT as isize)),
     }
+}
+
+#[test]
+fn accesses_that_go_unseen_end_when_a_counter_is_to_count_them_and_when_the_endpoint_closes() {
+    let world = World::new();
+    let (_a, b, _) = ends(&world);
+    let cntr = world.cntr(FI_WAIT_NONE);
+    let before = revocations();
+    assert_eq!(bind(b.ep, cntr, FI_REMOTE_WRITE), 0);
+    let bound = revocations();
+    assert!(bound > before);
+    drop(b);
+    assert!(revocations() > bound);
+    assert_eq!(close(cntr), 0);
 }

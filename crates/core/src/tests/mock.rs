@@ -1,5 +1,6 @@
 //! A provider whose network is a table of mailboxes in this process.
 
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,6 +35,16 @@ pub(crate) struct Mock<const READS: bool>;
 
 /// Every enabled endpoint of this process.
 static NETWORK: LazyLock<Mutex<HashMap<Address, Arc<Mailbox>>>> = LazyLock::new(Mutex::default);
+
+thread_local! {
+    /// How often this thread has taken from peers of an endpoint what lets them access memory unseen.
+    static REVOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Returns how often this thread has revoked accesses.
+pub(crate) fn revocations() -> usize {
+    REVOCATIONS.get()
+}
 
 /// What arrived at an endpoint and was not polled.
 struct Mailbox {
@@ -171,6 +182,10 @@ impl<const READS: bool> Device for MockDevice<READS> {
         network.insert(self.name.clone(), Arc::clone(&self.mailbox));
         self.enabled = true;
         Ok(())
+    }
+
+    fn revoke_access(&mut self) {
+        REVOCATIONS.set(REVOCATIONS.get() + 1);
     }
 
     fn name(&self) -> Address {

@@ -77,10 +77,11 @@ impl Conn {
         let Ok(taken) = self.tx.taken() else {
             return false;
         };
-        let (process, socket) = (&self.process, &self.socket);
+        let (process, probe, incarnation) = (&self.process, self.probe, self.incarnation);
         self.direct.order.is_free(self.tx.pushed(), taken)
             && self.direct.was_there(|| {
-                process.runs() && socket.as_ref().is_some_and(|socket| !socket.is_hung_up())
+                let found = process::read_word(process.pid(), probe);
+                process.runs() && found.is_ok_and(|found| found == incarnation)
             })
     }
 

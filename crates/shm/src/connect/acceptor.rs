@@ -255,6 +255,7 @@ impl ShmLink {
             process,
             ability: hello.ability,
             incarnation: hello.incarnation,
+            probe: hello.probe,
             reads,
         };
         self.table

@@ -153,6 +153,7 @@ impl ShmLink {
                 process: sent.process,
                 ability: Ability::empty(),
                 incarnation: 0,
+                probe: 0,
                 reads: Err(String::new()),
             }));
         }
@@ -234,6 +235,7 @@ impl ShmLink {
         };
         half.ability = accept.ability;
         half.incarnation = accept.incarnation;
+        half.probe = accept.probe;
         half.reads = self.probe(&half.process, accept.probe, accept.incarnation);
         let ready = Handshake::Ready(self.table.ability(half.reads.is_ok()));
         if let Err(error) = socket.send(&ready.emit(), None) {

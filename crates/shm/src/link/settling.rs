@@ -74,6 +74,8 @@ impl ShmLink {
         for conn in self.conns.iter_mut() {
             conn.cma.stop();
             conn.direct.revoke();
+        }
+        for conn in self.conns.iter_mut() {
             while conn.may_be_written() && conn.process.runs() {
                 if Clock::now() >= deadline {
                     warn_of_late_copy(conn.process.pid());

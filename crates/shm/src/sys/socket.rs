@@ -118,17 +118,6 @@ impl Socket {
         unsafe { libc::shutdown(self.raw(), libc::SHUT_RDWR) };
     }
 
-    /// Returns whether the other end is closed, as it is when its process has ended or runs another program.
-    pub(crate) fn is_hung_up(&self) -> bool {
-        let mut asked = libc::pollfd {
-            fd: self.raw(),
-            events: libc::POLLRDHUP,
-            revents: 0,
-        };
-        // SAFETY: one structure is lent; the call does not wait.
-        unsafe { libc::poll(&raw mut asked, 1, 0) != 0 }
-    }
-
     /// Takes the next packet, which brings no descriptor; what does not fit into `bytes` is lost.
     ///
     /// # Errors

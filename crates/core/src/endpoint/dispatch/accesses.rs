@@ -80,7 +80,7 @@ impl CompletionDispatch {
     pub(super) fn unwatched_region(&self, key: u64) -> Option<OpenRegion> {
         let domain = self.domain.as_ref()?;
         let counted = self.accesses.remote_read.is_some() || self.accesses.remote_write.is_some();
-        if counted || domain.rma_targets().is_watched() {
+        if counted || !self.opens_regions || domain.rma_targets().is_watched() {
             return None;
         }
         domain.regions().open(key)
