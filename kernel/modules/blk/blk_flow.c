@@ -212,6 +212,11 @@ void blk_completions(struct fid_cq *cq, void *arg)
 			status = -error.err;
 		}
 		for (at = 0; !status && at < count; at++) {
+			/* A write that brings data takes a receive over RDMA, and no letter comes with it. */
+			if (entries[at].flags & FI_REMOTE_WRITE) {
+				status = -EPROTO;
+				break;
+			}
 			blk_response(dev, entries[at].op_context, entries[at].len);
 			status = blk_letter_post(dev, entries[at].op_context);
 		}

@@ -224,6 +224,11 @@ static void session_ended(struct target_session *session, const struct fi_cq_msg
 {
 	struct target_letter *letter = entry->op_context;
 
+	/* A write that brings data takes a receive over RDMA, and no letter comes with it. */
+	if (entry->flags & FI_REMOTE_WRITE) {
+		session_fail(session, "the initiator writes with data", -EPROTO);
+		return;
+	}
 	if (!(entry->flags & FI_RECV)) {
 		slot_moved(entry->op_context);
 		return;
