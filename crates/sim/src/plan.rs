@@ -125,7 +125,9 @@ impl NicPlan {
     pub fn one_sided(&self) -> OneSided {
         let access = |kind: &AccessPlan| match kind {
             AccessPlan::Read => OneSided::READ,
-            AccessPlan::Write => OneSided::WRITE | OneSided::WRITE_DATA,
+            AccessPlan::Write => {
+                OneSided::WRITE | OneSided::WRITE_DATA | OneSided::WRITE_SHORT_DATA
+            }
             AccessPlan::Atomic => OneSided::ATOMIC,
         };
         self.one_sided.iter().map(access).collect()
