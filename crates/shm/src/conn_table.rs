@@ -208,8 +208,7 @@ impl ConnTable {
     pub(crate) fn ability(&self, reads: bool) -> Ability {
         let mut ability = Ability::empty();
         ability.set(Ability::SLEEPS, self.waits);
-        ability.set(Ability::READS, reads);
-        ability.insert(Ability::GRANTS);
+        ability.set(Ability::READS | Ability::GRANTS, reads);
         ability
     }
 
