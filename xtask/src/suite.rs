@@ -78,7 +78,9 @@ pub(crate) fn run(machine: Machine) -> ExitCode {
     all += step("the guide as a book", &mut layout::book(None));
     all += unmodified_programs();
     all += address_sanitizer();
-    all += counted("fuzzing", program("oxifabric-campaign"), false);
+    let mut fuzzing = program("oxifabric-campaign");
+    fuzzing.args(["--seconds", "40"]);
+    all += counted("fuzzing", fuzzing, false);
     all += kernel_modules();
     conclude(&all, machine)
 }
