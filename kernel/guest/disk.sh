@@ -118,7 +118,7 @@ target file=/tmp/disk && mends
 say "when it is started again, the file system is mounted with all that was written before"
 
 # The host of the target is gone: nothing arrives, and nothing says so.
-if [ $PROVIDER != kofi_loop ]; then
+if [ $PROVIDER = kofi_tcp ]; then
     load
     ifconfig lo down && failed && refused reads
     say "the load of a target whose network is gone fails within the time limit"
