@@ -221,8 +221,7 @@ impl Conn {
             ring_len: frame.len as u32,
         };
         if header.kind == Kind::Read && header.len >= SHORTEST {
-            self.direct.order.add(self.tx.pushed(), header.id);
-            self.direct.note_posted();
+            self.direct.note_posted(self.tx.pushed(), header.id);
         }
         self.emit(&header, body, frame.len, false);
         Ok(false)
@@ -263,8 +262,7 @@ impl Conn {
             rest,
         };
         if rts {
-            self.direct.order.add(self.tx.pushed(), frame.header.id);
-            self.direct.note_posted();
+            self.direct.note_posted(self.tx.pushed(), frame.header.id);
         }
         self.emit(&frame.header, body, len, false);
         Ok(false)

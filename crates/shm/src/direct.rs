@@ -224,8 +224,10 @@ impl DirectAccess {
         word.store(self.accesses, Ordering::Release);
     }
 
-    /// Notes that this side has asked the peer for a long access by a frame: the peer sees that this side makes some.
-    pub(crate) fn note_posted(&mut self) {
+    /// Notes that this side asks the peer for the long access with this id by a frame, in the cell with this number: the peer sees that
+    /// this side makes some.
+    pub(crate) fn note_posted(&mut self, cell: u64, id: u32) {
+        self.order.add(cell, id);
         self.accesses = self.accesses.wrapping_add(2);
         let word = self.side.word(&self.head, ACCESSES);
         word.store(self.accesses, Ordering::Release);
@@ -275,7 +277,7 @@ pub(crate) struct AccessOrder {
 
 impl AccessOrder {
     /// Notes that the cell with this number is the access with this id, which the peer answers.
-    pub(crate) fn add(&mut self, cell: u64, id: u32) {
+    fn add(&mut self, cell: u64, id: u32) {
         if self.run.1 != cell {
             self.run.0 = cell;
         }
@@ -456,7 +458,7 @@ mod tests {
     fn a_peer_is_busy_while_it_makes_accesses() {
         let [mut here, mut peer] = sides();
         assert!(!here.is_peer_busy());
-        peer.note_posted();
+        peer.note_posted(0, 1);
         for _ in 0..=BUSY_LOOKS - 1 {
             assert!(here.is_peer_busy());
         }
