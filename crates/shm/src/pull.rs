@@ -460,16 +460,11 @@ fn copy_part(
     offset: usize,
     len: usize,
 ) -> io::Result<()> {
-    let mut done = 0;
-    while done < len {
+    process::copy_whole(len, |done| {
         let into = into.slice(offset + done, len - done);
         let (pieces, count) = remote_part(remote, offset + done, len - done);
-        match process::read_memory(pid, &pieces[..count], &into)? {
-            0 => return Err(io::Error::from_raw_os_error(libc::EFAULT)),
-            some => done += some,
-        }
-    }
-    Ok(())
+        process::read_memory(pid, &pieces[..count], &into)
+    })
 }
 
 /// Returns how long the chunks of a message are.

@@ -110,18 +110,12 @@ impl Conn {
 
 /// Copies between memory of this process and of another one.
 fn copy(pid: i32, address: u64, memory: &Iov, is_read: bool) -> std::io::Result<()> {
-    let mut done = 0;
-    while done < memory.len() {
+    process::copy_whole(memory.len(), |done| {
         let here = memory.slice(done, memory.len() - done);
         let there = (address + done as u64, here.len() as u64);
-        let copied = match is_read {
-            true => process::read_memory(pid, &[there], &here)?,
-            false => process::write_memory(pid, there, &here)?,
-        };
-        if copied == 0 {
-            return Err(std::io::Error::from_raw_os_error(libc::EFAULT));
+        match is_read {
+            true => process::read_memory(pid, &[there], &here),
+            false => process::write_memory(pid, there, &here),
         }
-        done += copied;
-    }
-    Ok(())
+    })
 }

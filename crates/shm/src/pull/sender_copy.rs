@@ -64,15 +64,12 @@ impl SenderCopy {
     }
 
     fn write(&self, pid: i32, offset: u64, len: u64) -> bool {
-        let mut done = 0;
-        while done < len {
+        let copied = process::copy_whole(len as usize, |done| {
+            let done = done as u64;
             let (from, to) = (self.source + offset + done, self.target + offset + done);
-            match process::send_memory(pid, (to, len - done), (from, len - done)) {
-                Ok(0) | Err(_) => return false,
-                Ok(some) => done += some as u64,
-            }
-        }
-        true
+            process::send_memory(pid, (to, len - done), (from, len - done))
+        });
+        copied.is_ok()
     }
 }
 

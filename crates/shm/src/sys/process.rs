@@ -67,6 +67,25 @@ pub(crate) fn send_memory(pid: i32, to: Piece, from: Piece) -> io::Result<usize>
     })
 }
 
+/// Copies `len` bytes by calls of `copy`, which is told how many are done and returns how many it adds.
+///
+/// # Errors
+/// What a call returns, and `EFAULT` when one adds none.
+#[inline]
+pub(crate) fn copy_whole(
+    len: usize,
+    mut copy: impl FnMut(usize) -> io::Result<usize>,
+) -> io::Result<()> {
+    let mut done = 0;
+    while done < len {
+        match copy(done)? {
+            0 => return Err(io::Error::from_raw_os_error(libc::EFAULT)),
+            some => done += some,
+        }
+    }
+    Ok(())
+}
+
 /// Reads one word of another process.
 pub(crate) fn read_word(pid: i32, address: u64) -> io::Result<u64> {
     let mut word = [0u8; 8];
