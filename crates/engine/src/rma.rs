@@ -389,12 +389,12 @@ impl Engine {
         let Some(key) = self.unexpected.insert(message) else {
             return Err(Full);
         };
-        if more_follows {
-            self.unexpected.name(key);
-        }
         if is_rts {
             self.peers.reply(from, Reply::Begin(key));
             return Ok(Placement::Done);
+        }
+        if more_follows {
+            self.unexpected.name(key);
         }
         Ok(self.place(out, key, len, body))
     }

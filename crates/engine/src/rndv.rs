@@ -48,7 +48,6 @@ impl Engine {
         // The sender learns of the match from the answer to its Rts.
         message.arrival.flags.remove(HeaderFlags::MATCH);
         if let Some(key) = self.unexpected.insert(message) {
-            self.unexpected.name(key);
             if matched {
                 self.peers.reply(arrival.from, Reply::Begin(key));
             } else {
@@ -59,6 +58,8 @@ impl Engine {
     }
 
     /// Begins to move the data of a message that an Rts announced and that is matched or dropped now.
+    ///
+    /// The message is found by its sender's id from its Cts on: no frame refers to it before, and none to one that is pulled.
     pub(crate) fn begin(
         &mut self,
         link: &mut impl Link,
@@ -68,16 +69,20 @@ impl Engine {
         let Some(message) = self.unexpected.get_mut(key) else {
             return Step::Last;
         };
-        let peer = message.arrival.from;
+        let Arrival { from: peer, id, .. } = message.arrival;
         let RxData::Remote(remote) = message.rx_data else {
             return Step::Last;
         };
-        let result = match remote.filter(|_| link.limits(peer).pull) {
-            Some(remote) => return self.pull(link, out, key, &remote),
-            None => link.post(peer, bare(cts(&message.arrival)), TxToken(Key::NONE.raw())),
-        };
-        match result {
-            Ok(_) => message.rx_data = RxData::Nothing,
+        if let Some(remote) = remote.filter(|_| link.limits(peer).pull) {
+            return self.pull(link, out, key, &remote);
+        }
+        let cts = cts(&message.arrival);
+        if self.unexpected.knows(peer, id) {
+            self.give_up(out, key, Errno::PROTO);
+            return Step::Last;
+        }
+        match link.post(peer, bare(cts), TxToken(Key::NONE.raw())) {
+            Ok(_) => self.unexpected.await_segments(key),
             Err(PostError::Again) => return Step::Blocked,
             Err(PostError::Down(errno)) => self.give_up(out, key, errno),
         }

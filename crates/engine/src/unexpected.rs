@@ -38,7 +38,7 @@ pub(crate) struct UnexpectedQueue {
     /// Those on the lists above, once a receive had to walk past many.
     waiting_index: Option<Box<WaitingIndex>>,
     claimed: List,
-    /// Messages of which more frames will come, and those whose data is still at the sender.
+    /// Messages of which more frames will come.
     by_id: BTreeMap<(PeerId, u32), Key>,
     /// What waiting and claimed messages cost, in all.
     held_bytes: usize,
@@ -118,8 +118,19 @@ impl UnexpectedQueue {
         }
     }
 
+    /// Takes note that the sender of a message was asked for its data, which comes in segments.
+    pub(crate) fn await_segments(&mut self, key: Key) {
+        self.name(key);
+        if let Some(message) = self.messages.get_mut(key) {
+            message.rx_data = RxData::Nothing;
+        }
+    }
+
     /// Forgets the sender's id of a message.
     pub(crate) fn unname(&mut self, key: Key) {
+        if self.by_id.is_empty() {
+            return;
+        }
         if let Some(message) = self.messages.get(key) {
             let name = (message.arrival.from, message.arrival.id);
             if self.by_id.get(&name) == Some(&key) {

@@ -59,7 +59,22 @@ fn data_of_an_rts_must_be_asked_for() {
     let mut b = Bench::new();
     b.arrive_stream(PEER, rts(30, 5), 0);
     assert!(b.arrive(PEER, segment(30, 5, 0), b"abc").is_refusal());
+}
+
+#[test]
+fn an_id_has_one_message_whose_data_was_asked_for() {
+    let mut b = Bench::new();
+    for _ in 0..2 {
+        assert!(b.arrive_stream(PEER, rts(30, 5), 0).is_done());
+    }
+    let buffers = [memory(&[0; 30]), memory(&[0; 30])];
+    b.recv(rx(&buffers[0], 1)).expect("room");
+    assert_eq!(b.frame().header.kind, Kind::Cts);
     assert!(b.arrive_stream(PEER, rts(30, 5), 0).is_refusal());
+    b.recv(rx(&buffers[1], 2)).expect("room");
+    assert_eq!(b.failed().errno, Errno::PROTO, "the second one ends alone");
+    assert!(b.arrive(PEER, segment(30, 5, 0), &[7; 30]).is_done());
+    assert_eq!(b.done().len, 30);
 }
 
 #[test]
