@@ -158,8 +158,12 @@ impl Conn {
             return self.put(header, cell::Body::Bare, 0, frame.may_wait());
         }
         let start = self.reserve(frame.len)?;
+        let begun = self.cma.threshold.start_send(frame.len);
         let body = self.tx.body_mut(start, frame.len);
         frame.body.read(frame.offset, body);
+        if let Some(begun) = begun {
+            self.cma.threshold.note_sent(frame.len, begun.elapsed());
+        }
         let len = frame.len as u32;
         // Long bodies are worth being seen at once: the receiver copies one while the next one is written.
         self.emit(header, cell::Body::Ring { len }, frame.len, false);

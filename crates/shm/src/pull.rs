@@ -150,7 +150,7 @@ impl CmaQueue {
         if into.len() >= self.assist_size || !self.pulls.is_empty() {
             return false;
         }
-        let begun = self.threshold.start_pull();
+        let begun = self.threshold.start_pull(into.len());
         let is_copied = copy_part(pid, remote, into, 0, into.len()).is_ok();
         if let Some(begun) = begun
             && is_copied
@@ -163,6 +163,7 @@ impl CmaQueue {
     /// Takes a message to be pulled.
     pub(crate) fn begin(&mut self, remote: &RemoteIov, into: Iov, token: RxToken) {
         let simple = remote.pieces().len() == 1 && into.segments().len() == 1;
+        let begun = self.threshold.start_pull(into.len());
         self.pulls.push_back(Pull {
             token,
             remote: *remote,
@@ -175,7 +176,7 @@ impl CmaQueue {
             done: 0,
             failed: None,
             slot: None,
-            begun: self.threshold.start_pull(),
+            begun,
         });
     }
 

@@ -16,16 +16,18 @@ use crate::sys::memory::Mapping;
 /// Shortest part of a message in the ring whose copying is timed: of shorter ones, the clock would be most of it.
 const TIMED: usize = 4096;
 
-/// First word of the two sides' words, behind the doorbells; a side's own is the one that it writes.
-const FIRST_WORD: usize = 32;
+/// First of the two sides' words that ask for a threshold, behind the doorbells; a side's own is the one that it writes.
+const THRESHOLD_WORD: usize = 32;
+/// First of the two sides' words that say how long a side takes to copy into the ring, in picoseconds a byte.
+const SENDER_WORD: usize = 33;
 
 /// Samples of the ring, and of a class of pulls, before they count: the first ones pay for pages that are touched for the first time.
 const RING_SAMPLES: u32 = 32;
 const PULL_SAMPLES: u32 = 8;
 /// Samples after which a [`Fastest`] forgets those before the last this many.
 const BLOCK: u32 = 64;
-/// Once there are enough samples, one in this many copies is timed.
-const COPIES_PER_SAMPLE: u32 = 16;
+/// Once there are enough samples, one in this many copies and pulls is timed.
+const SAMPLE_EVERY: u32 = 16;
 /// Pulls after which the ring is tried anew where it was slower.
 const PULLS_PER_TRIAL: u32 = 4096;
 
@@ -79,6 +81,10 @@ pub(crate) struct RndvThreshold {
     /// The longest message that the sender may be asked to send without a rendezvous; zero if times are not taken.
     most: usize,
     ring: Fastest,
+    /// What this side's own copies into the ring take.
+    sends: Fastest,
+    /// Copies into the ring.
+    sent: u32,
     pulls: [Fastest; CLASSES],
     copies: u32,
     /// Pulls since the ring was tried.
@@ -98,6 +104,8 @@ impl RndvThreshold {
             side,
             most,
             ring: Fastest::default(),
+            sends: Fastest::default(),
+            sent: 0,
             pulls: Default::default(),
             copies: 0,
             untried: 0,
@@ -116,14 +124,44 @@ impl RndvThreshold {
         if self.copies.is_multiple_of(COPIES_PER_TRIAL) {
             self.pulls = Default::default();
         }
-        let wanted =
-            self.ring.count < RING_SAMPLES || self.copies.is_multiple_of(COPIES_PER_SAMPLE);
+        let wanted = self.ring.count < RING_SAMPLES || self.copies.is_multiple_of(SAMPLE_EVERY);
         wanted.then(Instant::now)
     }
 
-    /// Returns the time, if a pull is to be timed.
-    pub(crate) fn start_pull(&self) -> Option<Instant> {
-        (self.most != 0).then(Instant::now)
+    /// Returns the time, if the copying of a part of this length into the ring is to be timed.
+    #[inline]
+    pub(crate) fn start_send(&mut self, len: usize) -> Option<Instant> {
+        if len < TIMED || self.most == 0 {
+            return None;
+        }
+        self.sent = self.sent.wrapping_add(1);
+        let wanted = self.sends.count < RING_SAMPLES || self.sent.is_multiple_of(SAMPLE_EVERY);
+        wanted.then(Instant::now)
+    }
+
+    /// Takes note of how long it took to copy a part of a message into the ring, and tells the receiver.
+    #[cold]
+    pub(crate) fn note_sent(&mut self, len: usize, took: Duration) {
+        self.sends.add(len, took);
+        if let Some(least) = self.sends.least(RING_SAMPLES) {
+            let word = self.side.word(&self.head, SENDER_WORD);
+            word.store(least, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the time, if the pull of a message of this length is to be timed.
+    #[inline]
+    pub(crate) fn start_pull(&mut self, len: usize) -> Option<Instant> {
+        let class = class_of(len).filter(|_| self.most != 0)?;
+        self.untried += 1;
+        if self.untried == PULLS_PER_TRIAL {
+            self.untried = 0;
+            self.ring = Fastest::default();
+            self.ask();
+        }
+        let wanted =
+            self.pulls[class].count < PULL_SAMPLES || self.untried.is_multiple_of(SAMPLE_EVERY);
+        wanted.then(Instant::now)
     }
 
     /// Takes note of how long it took to copy a part of a message out of the ring.
@@ -136,14 +174,10 @@ impl RndvThreshold {
     }
 
     /// Takes note of how long it took to pull a message.
+    #[cold]
     pub(crate) fn note_pulled(&mut self, len: usize, took: Duration) {
         if let Some(class) = class_of(len) {
             self.pulls[class].add(len, took);
-            self.untried += 1;
-            if self.untried == PULLS_PER_TRIAL {
-                self.untried = 0;
-                self.ring = Fastest::default();
-            }
             self.ask();
         }
     }
@@ -164,12 +198,18 @@ impl RndvThreshold {
 
     /// Returns the longest message that the ring is faster for; zero if there is none. As long as the ring was not timed, it is tried.
     ///
-    /// The receiver copies a part while the sender copies the next one. So a message takes what the receiver's copies
-    /// take, and the sender's first one: half as much again. A pull of twice the length takes at least the same time, and so at least
+    /// The receiver copies a part while the sender copies the next one. So a message takes what the slower side's copies
+    /// take, and the other's first or last one: half as much as all of its copies. A pull of twice the length takes at least the same time, and so at least
     /// half as much a byte: that stands for classes that were not pulled.
     fn longest(&self) -> usize {
-        let ring = self.ring.least(RING_SAMPLES).unwrap_or(0);
-        let ring = ring.saturating_add(ring / 2);
+        let ring = self.ring.least(RING_SAMPLES).map_or(0, |ours| {
+            let theirs = self.side.other().word(&self.head, SENDER_WORD);
+            let theirs = match theirs.load(Ordering::Relaxed) {
+                0 => ours,
+                known => known,
+            };
+            ours.max(theirs).saturating_add(ours.min(theirs) / 2)
+        });
         let mut known = None;
         let mut longest = 0;
         for (class, pulls) in (FIRST_CLASS..).zip(&self.pulls) {
@@ -201,7 +241,7 @@ impl RndvThreshold {
     }
 
     fn word(&self, side: Side) -> &AtomicU64 {
-        side.word(&self.head, FIRST_WORD)
+        side.word(&self.head, THRESHOLD_WORD)
     }
 }
 
@@ -232,7 +272,9 @@ mod tests {
 
     fn pull(side: &mut RndvThreshold, len: usize, nanoseconds: u64, count: u32) {
         for _ in 0..count {
-            side.note_pulled(len, Duration::from_nanos(nanoseconds));
+            if side.start_pull(len).is_some() {
+                side.note_pulled(len, Duration::from_nanos(nanoseconds));
+            }
         }
     }
 
@@ -256,6 +298,22 @@ mod tests {
         pull(&mut receiver, MOST / 2, 1_000_000, PULL_SAMPLES);
         assert_eq!(sender.change(6144), Some(MOST));
         assert!(receiver.is_copied(MOST as u64) && !receiver.is_copied(MOST as u64 + 1));
+    }
+
+    #[test]
+    fn what_the_sender_takes_counts() {
+        let [mut receiver, mut sender] = sides(MOST);
+        pull(&mut receiver, 10_000, 2_000, PULL_SAMPLES);
+        copy(&mut receiver, 8_192, 800, RING_SAMPLES - 1);
+        for _ in 0..RING_SAMPLES {
+            if sender.start_send(8_192).is_some() {
+                sender.note_sent(8_192, Duration::from_nanos(2_000));
+            }
+        }
+        assert_eq!(sender.change(6144), Some(MOST), "the ring is tried");
+        // 244 ps a byte at the sender, 98 at the receiver; the pull 200.
+        copy(&mut receiver, 8_192, 800, 1);
+        assert_eq!(sender.change(6144), Some(6144));
     }
 
     #[test]
@@ -323,7 +381,7 @@ mod tests {
     #[test]
     fn nothing_is_timed_where_a_parameter_decides() {
         let [mut receiver, mut sender] = sides(0);
-        assert!(receiver.start(1 << 20).is_none() && receiver.start_pull().is_none());
+        assert!(receiver.start(1 << 20).is_none() && receiver.start_pull(8_000).is_none());
         assert!(receiver.is_copied(7_000) && !receiver.is_copied(7_001));
         assert!(!receiver.is_copied(0), "nothing is to be copied");
         receiver
