@@ -13,6 +13,9 @@ use super::tx::{AccessPiece, AccessRequest};
 /// How many accesses are under way at most; further ones wait in the engine.
 const ACCESSES_MAX: usize = 256;
 
+/// How many buffers accesses that wait leave to packets; and packets to them, when they were passed over.
+const RESERVE: usize = 32;
+
 /// The accesses of an endpoint, by number.
 #[derive(Debug, Default)]
 pub(super) struct Accesses {
@@ -20,6 +23,8 @@ pub(super) struct Accesses {
     free: Vec<u32>,
     /// Accesses of which more is to be posted.
     pub(super) ready: VecDeque<u32>,
+    /// The last poll had buffers for none of them.
+    is_passed_over: bool,
 }
 
 /// An access that is under way.
@@ -93,6 +98,24 @@ impl Accesses {
         Some(over)
     }
 
+    /// Returns whether an access that waits may take a buffer, when so many are idle.
+    pub(super) const fn may_go_on(room: usize) -> bool {
+        room > RESERVE
+    }
+
+    /// Returns whether anything else may take a buffer, when so many are idle: while an access waits that was passed over, the others are left to it.
+    pub(super) const fn leaves_room(&self, room: usize) -> bool {
+        match self.is_passed_over {
+            true => room > RESERVE,
+            false => room > 0,
+        }
+    }
+
+    /// Notes whether something of the accesses that wait was posted in this poll.
+    pub(super) fn had_turn(&mut self, has_posted: bool) {
+        self.is_passed_over = !has_posted && !self.ready.is_empty();
+    }
+
     pub(super) fn has_room(&self) -> bool {
         !self.free.is_empty() || self.rows.len() < ACCESSES_MAX
     }
@@ -112,6 +135,21 @@ impl Accesses {
 }
 
 impl Access {
+    /// Copies the memory that is lent for a call only, if more of it is to be posted: `copy` does. Where that fails the access does, and the memory is
+    /// not used any more.
+    pub(super) fn own_body(&mut self, copy: impl FnOnce(&Iov) -> Option<Iov>) {
+        if self.is_posted || self.failure.is_some() {
+            return;
+        }
+        match copy(&self.body) {
+            Some(body) => self.body = body,
+            None => {
+                self.failure = Some(Errno::NOMEM);
+                self.body = Iov::empty();
+            }
+        }
+    }
+
     /// Returns whether nothing of it is under way, or will be.
     pub(super) fn is_over(&self) -> bool {
         self.pending == 0 && (self.is_posted || self.failure.is_some())
@@ -297,6 +335,50 @@ mod tests {
         );
         with_data.pending = 0;
         assert_eq!(post_all(&mut with_data, 60), [(1120, 30, true)]);
+    }
+
+    #[test]
+    fn what_was_lent_and_cannot_be_copied_is_not_used_again() {
+        let mut lent = access(150, &[target(1000, 150)], Some(5));
+        assert_eq!(post_all(&mut lent, 60).len(), 2);
+        lent.own_body(|_| None);
+        assert_eq!((lent.failure, lent.body.len()), (Some(Errno::NOMEM), 0));
+        assert!(lent.next(60, BUFFER).is_none() && !lent.is_over());
+        lent.pending = 0;
+        assert!(lent.is_over() && lent.next(60, BUFFER).is_none());
+
+        let mut copied = access(150, &[target(1000, 150)], Some(5));
+        post_all(&mut copied, 60);
+        copied.own_body(Iov::duplicate);
+        copied.pending = 0;
+        assert_eq!(post_all(&mut copied, 60), [(1120, 30, true)]);
+        copied.own_body(|_| unreachable!("all of it is posted"));
+    }
+
+    /// Packets take each buffer that they may, and the device gives few back at a time.
+    #[test]
+    fn an_access_that_waits_has_its_turn_beside_packets_and_they_have_theirs() {
+        for freed in 1..=2 * RESERVE {
+            let (mut accesses, mut room) = (Accesses::default(), 0_usize);
+            let (mut pieces, mut packets) = (100, 0);
+            accesses.ready.push_back(0);
+            for _ in 0..200 * RESERVE {
+                room += freed;
+                let before = pieces;
+                while pieces > 0 && Accesses::may_go_on(room) {
+                    (room, pieces) = (room - 1, pieces - 1);
+                }
+                if pieces == 0 {
+                    accesses.ready.clear();
+                }
+                accesses.had_turn(before > pieces);
+                while accesses.leaves_room(room) {
+                    (room, packets) = (room - 1, packets + 1);
+                }
+            }
+            assert_eq!(pieces, 0, "packets took all, {freed} at a time");
+            assert!(packets > 100, "{packets} packets, {freed} at a time");
+        }
     }
 
     #[test]

@@ -127,10 +127,15 @@ impl EfaRdm {
         }
         let is_doomed = row.is_doomed;
         self.is_quiet = false;
-        match is_doomed || !self.tx.has_room() {
+        match is_doomed || !self.may_post() {
             true => Err(self.block(peer)),
             false => Ok(()),
         }
+    }
+
+    /// Returns whether there is a buffer for what the engine posts.
+    fn may_post(&self) -> bool {
+        self.accesses.leaves_room(self.tx.room())
     }
 
     /// Notes that the engine waits to post to a peer.
@@ -146,7 +151,7 @@ impl EfaRdm {
 
     /// Lets the engine post again, if there is room.
     fn unblock(&mut self, sink: &mut impl Sink) {
-        while self.tx.has_room() {
+        while self.may_post() {
             let Some(peer) = self.blocked.pop() else {
                 return;
             };

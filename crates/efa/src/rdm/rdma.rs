@@ -14,14 +14,11 @@ use oxifabric_provider::log;
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::efa::{Content, Form, Pieces, Write};
 
-use super::access_table::{Access, Tell, is_nameable};
+use super::access_table::{Access, Accesses, Tell, is_nameable};
 use super::tx::{AccessPiece, Sent, What};
 use super::{Deferred, EfaRdm};
 use crate::post::wire_data;
 use crate::{status, sys};
-
-/// How many buffers long accesses leave to packets.
-const RESERVE: usize = 32;
 
 /// How long messages are not read after memory could not be registered.
 const WITHOUT_REGIONS: Duration = Duration::from_millis(100);
@@ -95,12 +92,11 @@ impl EfaRdm {
         let id = self.begin_any(peer, tell, frame.body.clone(), remote, data)?;
         if frame.transient
             && let Some(access) = self.accesses.get_mut(id)
-            && !access.is_posted
         {
-            access.body = access
-                .body
-                .duplicate()
-                .ok_or(PostError::Down(Errno::NOMEM))?;
+            access.own_body(Iov::duplicate);
+            if access.is_over() {
+                self.deferred.push_back(Deferred::Accessed(id));
+            }
         }
         Ok(Posted::Pending)
     }
@@ -240,16 +236,24 @@ impl EfaRdm {
 
     /// Asks the device for more of the accesses that wait for it, in turns.
     pub(super) fn go_on_with_accesses(&mut self) {
-        while self.tx.room() > RESERVE {
+        let mut has_posted = false;
+        while Accesses::may_go_on(self.tx.room()) {
             let Some(id) = self.accesses.ready.pop_front() else {
-                return;
+                break;
             };
             match self.post_piece(id) {
-                Step::More => self.accesses.ready.push_back(id),
+                Step::More => {
+                    self.accesses.ready.push_back(id);
+                    has_posted = true;
+                }
                 Step::Rest => {}
-                Step::Blocked => return self.accesses.ready.push_front(id),
+                Step::Blocked => {
+                    self.accesses.ready.push_front(id);
+                    break;
+                }
             }
         }
+        self.accesses.had_turn(has_posted);
     }
 
     /// Handles the end of a piece of an access; `result` is the device's status.

@@ -117,11 +117,6 @@ impl TxPool {
         })
     }
 
-    /// Returns whether there is a buffer for one more packet.
-    pub(super) fn has_room(&self) -> bool {
-        !self.idle.is_empty()
-    }
-
     /// Returns for how many more requests there are buffers.
     pub(super) fn room(&self) -> usize {
         self.idle.len()
