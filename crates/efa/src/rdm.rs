@@ -1,7 +1,7 @@
 //! Endpoints of the fabric `efa`: an engine over reliable datagrams, by the protocol of the C library (docs/protocol/efa.md section 6).
 //!
-//! - [`EfaRdm`]: the device of one endpoint, whose link is in `link`; in `send`, `offer` and `reply` frames become packets, in `take` and `access` packets become
-//!   frames, after `arrive` has found out whose they are and when it is their turn.
+//! - [`EfaRdm`]: the device of one endpoint, whose link is in `link`; in `send`, `offer` and `reply` frames become packets, in `take`, `answered` and `access` packets
+//!   become frames, after `arrive` has found out whose they are and when it is their turn.
 //! - `tx`: the packets that the device has to send; `held`: those that the engine has no room for.
 //! - `peers`: what is kept of a peer, and which one a packet is from; `order`: the order of messages over a wire without order.
 //! - `rdma`: reads and writes that the device carries out, which are in the `access_table`, and `reach`, with which peers it does; `expose`: what peers' devices read of this end.
@@ -10,6 +10,7 @@
 
 mod access;
 mod access_table;
+mod answered;
 mod arrive;
 mod deferred;
 mod device;

@@ -431,20 +431,23 @@ fn messages_and_accesses_without_room_for_registrations() {
     }
 }
 
-/// An access that is refused fails, and nothing else does.
+/// An access that is refused fails, and nothing else does: one of the device, and one by packets. The long write is announced, to be read or asked for,
+/// where the device does not write.
 #[test]
-fn an_access_that_a_device_refuses_fails_alone() {
+fn an_access_that_is_refused_fails_alone() {
     let ours = require!(Library::under_test());
-    let options = "access refused";
-    let outcome = require!(order_with(
-        [&ours, &ours],
-        UNRULY,
-        (5, 1),
-        options,
-        &RDMA,
-        ""
-    ));
-    expect_all_in_order(&outcome, 5);
+    for variables in [&RDMA[..], &[("FI_EFA_USE_DEVICE_RDMA", "0")]] {
+        let options = "access refused";
+        let outcome = require!(order_with(
+            [&ours, &ours],
+            UNRULY,
+            (5, 1),
+            options,
+            variables,
+            ""
+        ));
+        expect_all_in_order(&outcome, 5);
+    }
 }
 
 #[test]

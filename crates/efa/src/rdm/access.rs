@@ -6,7 +6,7 @@ use oxifabric_wire::efa::{Atomic, AtomicForm, Form, Read, Write};
 
 use super::EfaRdm;
 use super::operations::{Incoming, OperationKind, Stage};
-use super::take::{Taken, flags, remote, targets};
+use super::take::{Taken, flags, readable, targets};
 
 impl EfaRdm {
     pub(super) fn take_write(
@@ -20,12 +20,16 @@ impl EfaRdm {
             // It only asks for a handshake, which the first packet of any peer is answered by.
             return Taken::Done;
         }
+        let memory = match &write.form {
+            Form::Read { len, memory } => readable(memory, *len),
+            _ => None,
+        };
         let (len, stage) = match write.form {
             Form::Eager => (write.body.len() as u64, None),
             Form::Long { len, .. } if write.body.len() as u64 >= len => return Taken::Broken,
             Form::Long { len, .. } => (len, Some(Stage::Announced)),
             // No handshake of this end lets it announce that.
-            Form::Read { .. } if !self.reach.reads => return Taken::Broken,
+            Form::Read { .. } if !self.reach.reads || memory.is_none() => return Taken::Broken,
             Form::Read { len, .. } => (len, Some(Stage::Readable)),
             Form::Medium { .. } | Form::Runt { .. } => return Taken::Broken,
         };
@@ -67,10 +71,7 @@ impl EfaRdm {
         };
         let body = match (stage, write.form) {
             (None, _) => Body::Whole(write.body),
-            (_, Form::Read { memory, .. }) => match remote(&memory) {
-                Some(remote) => Body::Remote(remote),
-                None => Body::Whole(&[]),
-            },
+            (_, Form::Read { .. }) => memory.map_or(Body::Whole(&[]), Body::Remote),
             _ => Body::Whole(&[]),
         };
         let placement = sink.access(peer, &header, &targets(&write.targets), body);

@@ -133,6 +133,7 @@ impl EfaRdm {
             granted: 0,
             recv_id: None,
             wants_receipt: wants_receipt(header),
+            is_write: header.kind == Kind::WriteRts,
         });
         self.mine.insert(header.id, id);
         self.announce_anew(peer, id, Box::new(announcement));

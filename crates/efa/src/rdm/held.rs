@@ -15,6 +15,26 @@ pub(super) const fn is_too_much(bytes: usize, is_known: bool) -> bool {
     !is_known && bytes > UNKNOWN_MAX
 }
 
+/// How many messages of a peer may be read of which packets are to come, as each has one under way at least: more than the queue of any device takes.
+const UNFINISHED_MAX: u32 = 1 << 14;
+
+/// The messages of a peer that were read and of which packets are to come.
+#[derive(Debug, Default)]
+pub(super) struct Unfinished(u32);
+
+impl Unfinished {
+    /// Counts one more; returns whether there are more than the peer's device can have under way, so that some will never come.
+    pub(super) const fn is_too_much(&mut self) -> bool {
+        self.0 += 1;
+        self.0 > UNFINISHED_MAX
+    }
+
+    /// Counts one less.
+    pub(super) const fn ended(&mut self) {
+        self.0 = self.0.saturating_sub(1);
+    }
+}
+
 /// Packets without order that wait until the engine has room.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
@@ -69,6 +89,17 @@ mod tests {
         assert!(may_receive(STALLED_MAX) && !may_receive(STALLED_MAX + 1));
         assert!(!is_too_much(UNKNOWN_MAX, false) && is_too_much(UNKNOWN_MAX + 1, false));
         assert!(!is_too_much(STALLED_MAX, true));
+    }
+
+    #[test]
+    fn messages_of_which_a_part_never_comes_are_bounded() {
+        let mut unfinished = Unfinished::default();
+        for _ in 0..3 * UNFINISHED_MAX {
+            assert!(!unfinished.is_too_much());
+            unfinished.ended();
+        }
+        let most = (0..2 * UNFINISHED_MAX).take_while(|_| !unfinished.is_too_much());
+        assert_eq!(most.count(), UNFINISHED_MAX as usize);
     }
 
     #[test]

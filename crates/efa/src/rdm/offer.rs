@@ -1,6 +1,6 @@
 //! Data that is announced, and sent as far as the peer lets it be. Path class: warm.
 
-use oxifabric_engine::{Frame, Header, TxToken};
+use oxifabric_engine::{Frame, Header, Kind, TxToken};
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::efa::{Content, Form, Message};
 
@@ -52,6 +52,7 @@ impl EfaRdm {
             granted: first as u64,
             recv_id: None,
             wants_receipt: wants_receipt(header),
+            is_write: header.kind == Kind::WriteRts,
         };
         let id = self.operations.insert(peer, OperationKind::Offer(offer));
         let id = id.ok_or(Errno::AGAIN)?;
@@ -162,6 +163,7 @@ impl EfaRdm {
                 granted,
                 recv_id: Some(recv_id),
                 wants_receipt: false,
+                is_write: false,
             });
         }
         self.mine.insert(mine, id);

@@ -68,6 +68,8 @@ pub(super) struct Offer {
     pub(super) recv_id: Option<u32>,
     /// The peer acknowledges it.
     pub(super) wants_receipt: bool,
+    /// It is a write.
+    pub(super) is_write: bool,
 }
 
 /// Memory that was announced, to be read by the peer's device.
@@ -133,6 +135,28 @@ pub(super) enum Stage {
     Refused,
     /// The sender was told to send it.
     Asked,
+}
+
+impl OperationKind {
+    /// Returns the engine's id of an operation that its peer can give up without anything else being lost: it waits for an answer, or for what it
+    /// announced to be asked for or read, and no message has to follow it.
+    pub(super) fn fails_alone(&self) -> Option<u32> {
+        match self {
+            Self::Sent { mine } | Self::Fetching { mine } => Some(*mine),
+            Self::Reading(reading) => (!reading.has_begun).then_some(reading.mine),
+            Self::Offer(offer) => (offer.is_write && offer.recv_id.is_none()).then_some(offer.mine),
+            Self::Exposed(exposed) => {
+                let announcement = &exposed.announcement;
+                announcement
+                    .message
+                    .is_none()
+                    .then_some(announcement.header.id)
+            }
+            Self::Owed { .. } | Self::Incoming(_) | Self::Answer { .. } | Self::Fetch { .. } => {
+                None
+            }
+        }
+    }
 }
 
 impl Operations {

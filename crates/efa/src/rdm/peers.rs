@@ -13,7 +13,7 @@ use oxifabric_types::{Address, EfaAddress, Errno, Instant, PeerId};
 use oxifabric_wire::efa::Sender;
 
 use super::UNKNOWN_MAX;
-use super::held::Backlog;
+use super::held::{Backlog, Unfinished};
 use super::order::Order;
 use super::tx::Destination;
 use crate::domain::{EfaDomain, Source};
@@ -55,6 +55,8 @@ pub(super) struct Peer {
     pub(super) is_stalled: bool,
     /// Operations of messages in several packets, by number.
     pub(super) begun: HashMap<u32, u32>,
+    /// How many messages of it were read of which packets are to come.
+    pub(super) unfinished: Unfinished,
     /// The engine was told to wait.
     pub(super) is_blocked: bool,
     /// When something was heard of it last, or a question was sent to it.
@@ -187,6 +189,7 @@ impl Peer {
             backlog: Backlog::default(),
             is_stalled: false,
             begun: HashMap::new(),
+            unfinished: Unfinished::default(),
             is_blocked: false,
             heard_at: Instant::from_nanos(0),
             is_doomed: false,

@@ -95,6 +95,14 @@ impl EfaRdm {
         {
             // A sender that is told too early forgets a message of which it still sends packets.
             incoming.is_read = true;
+            let row = self.peers.get_mut(peer);
+            if row.is_some_and(|row| row.unfinished.is_too_much()) {
+                self.doom(
+                    peer,
+                    Errno::PROTO,
+                    "it does not send what it announces".to_owned(),
+                );
+            }
             return Ok(());
         }
         let (theirs, content) = match self.operations.get(peer, id) {

@@ -2,10 +2,10 @@
 
 use oxifabric_engine::{Body, Header, HeaderFlags, Kind, Placement, RemoteIov, Sink, Target};
 use oxifabric_types::{Errno, PeerId};
-use oxifabric_wire::efa::{Content, Form, Message, Pieces, Reference};
+use oxifabric_wire::efa::{Content, Form, Message, Pieces};
 
+use super::access_table::is_nameable;
 use super::operations::{Incoming, OperationKind, Reading, Stage};
-use super::reply::error_of;
 use super::{Deferred, EfaRdm, reach};
 
 /// What became of a packet.
@@ -116,8 +116,13 @@ impl EfaRdm {
         // Of a message that is read all is read, so the parts that are sent are counted, and not kept.
         let memory = match message.form {
             Form::Runt { .. } if !self.reach.reads => return Taken::Broken,
-            Form::Runt { memory, .. } => remote(&memory),
-            Form::Read { memory, .. } if self.reads_now() => remote(&memory),
+            Form::Runt { memory, .. } | Form::Read { memory, .. } => {
+                let Some(memory) = readable(&memory, len) else {
+                    return Taken::Broken;
+                };
+                let is_runt = matches!(message.form, Form::Runt { .. });
+                (is_runt || self.reads_now()).then_some(memory)
+            }
             _ => None,
         };
         let first = match message.form {
@@ -220,6 +225,9 @@ impl EfaRdm {
                     incoming.runt = incoming.runt.saturating_sub(message.body.len() as u64);
                     if incoming.runt == 0 && incoming.is_read {
                         self.deferred.push_back(Deferred::Read(peer, id));
+                        if let Some(row) = self.peers.get_mut(peer) {
+                            row.unfinished.ended();
+                        }
                     }
                 }
                 Taken::Done
@@ -373,74 +381,6 @@ impl EfaRdm {
             Err(errno) => self.doom(peer, errno, "a read could not go on".to_owned()),
         }
     }
-
-    fn take_cts(
-        &mut self,
-        peer: PeerId,
-        send_id: u32,
-        recv_id: u32,
-        len: u64,
-        sink: &mut impl Sink,
-    ) -> Taken {
-        let Some(OperationKind::Offer(offer)) = self.operations.get(peer, send_id) else {
-            return Taken::Done;
-        };
-        if len == 0 || offer.recv_id.is_some_and(|known| known != recv_id) {
-            return Taken::Broken;
-        }
-        offer.recv_id = Some(recv_id);
-        offer.granted = offer.granted.saturating_add(len);
-        let granted = if offer.granted >= offer.len {
-            0
-        } else {
-            offer.granted
-        };
-        let header = answer(Kind::Cts, offer.mine, granted, offer.len);
-        sink.arrival(peer, &header, Body::Whole(&[])).into()
-    }
-
-    fn take_receipt(&mut self, peer: PeerId, id: u32, sink: &mut impl Sink) -> Taken {
-        let Some(OperationKind::Sent { mine }) = self.operations.get(peer, id) else {
-            return Taken::Done;
-        };
-        let header = answer(Kind::Ack, *mine, 0, 0);
-        self.operations.remove(peer, id);
-        sink.arrival(peer, &header, Body::Whole(&[])).into()
-    }
-
-    /// Ends an operation that the peer has given up.
-    fn take_error(
-        &mut self,
-        peer: PeerId,
-        id: u32,
-        reference: Reference,
-        cause: u32,
-        sink: &mut impl Sink,
-    ) -> Taken {
-        let errno = error_of(cause);
-        if reference == Reference::Operation
-            && let Some(
-                OperationKind::Sent { mine }
-                | OperationKind::Fetching { mine }
-                | OperationKind::Reading(Reading {
-                    mine,
-                    has_begun: false,
-                    ..
-                }),
-            ) = self.operations.get(peer, id)
-        {
-            let header = answer(Kind::Fin, *mine, errno.raw() as u64, 0);
-            self.operations.remove(peer, id);
-            return sink.arrival(peer, &header, Body::Whole(&[])).into();
-        }
-        // What it had promised to send does not come, and others wait for it.
-        self.doom(
-            peer,
-            Errno::CONNABORTED,
-            "it gave up what it was sending".to_owned(),
-        );
-        Taken::Done
-    }
 }
 
 pub(super) fn flags(data: Option<u64>, wants_receipt: bool) -> HeaderFlags {
@@ -481,6 +421,27 @@ pub(super) fn targets(pieces: &Pieces) -> Vec<Target> {
     targets.collect()
 }
 
-pub(super) fn remote(memory: &Pieces) -> Option<RemoteIov> {
-    RemoteIov::new(&targets(memory))
+/// Returns the memory that a device is to read so many bytes from; `None` if it has fewer, or no device can name it.
+pub(super) fn readable(memory: &Pieces, len: u64) -> Option<RemoteIov> {
+    let memory = RemoteIov::new(&targets(memory))?;
+    let len = usize::try_from(len).ok()?;
+    is_nameable(memory.pieces(), len, true).then_some(memory)
+}
+
+#[cfg(test)]
+mod tests {
+    use oxifabric_wire::efa::Piece;
+
+    use super::*;
+
+    #[test]
+    fn memory_that_no_device_can_read_is_refused() {
+        let piece = |len, key| Piece { addr: 64, len, key };
+        let named = |pieces: &[Piece]| Pieces::new(pieces.iter().copied()).expect("few");
+        let whole = named(&[piece(60, 7), piece(40, u32::MAX.into())]);
+        assert!(readable(&whole, 100).is_some() && readable(&whole, 101).is_none());
+        assert!(readable(&named(&[piece(100, 1 << 32)]), 100).is_none());
+        assert!(readable(&named(&[piece(u64::MAX, 7), piece(100, 7)]), 100).is_none());
+        assert!(readable(&named(&[]), 1).is_none());
+    }
 }
