@@ -450,6 +450,23 @@ fn an_access_that_is_refused_fails_alone() {
     }
 }
 
+/// What docs/performance.md says that the heap holds, with room to spare: an address, and a peer with which messages were exchanged and that is gone.
+#[test]
+fn a_peer_takes_little_memory() {
+    let ours = require!(Library::under_test());
+    let (scratch, program) = (Scratch::new(), require!(compile_client("efa_cost")));
+    let network = require!(softnic::network("reorder = 0\n", 1, &scratch));
+    let file = program.file().display().to_string();
+    let run = network.args([&file, "memory", "2000", "40"]);
+    let outcome = run.library(&ours).limit(Duration::from_secs(120)).run();
+    outcome.expect_success();
+    for (what, most) in [("2000 inserted, ", 512), ("40 met, ", 1024)] {
+        let lines = &mut outcome.stdout.lines();
+        let bytes = lines.find_map(|line| line.strip_prefix(what)?.split(' ').next()?.parse().ok());
+        assert!(bytes.is_some_and(|bytes: i64| bytes <= most), "{outcome}");
+    }
+}
+
 #[test]
 fn threads_that_sleep_are_woken_by_messages_of_the_engine() {
     let ours = require!(Library::under_test());
