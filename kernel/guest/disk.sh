@@ -128,6 +128,14 @@ fi
 umount /mnt
 say "and unmounted"
 
+# The device's queue pair that registers memory is in error for a while.
+if [ $PROVIDER = kofi_verbs ]; then
+    dmesg -c > /dev/null
+    echo 3 > /sys/module/kofi_verbs/parameters/fails && parameter listening 0 && parameter listening 1 && until_done reads &&
+        logged "a registration fails"
+    say "buffers are registered again after registrations have failed"
+fi
+
 # The target does not answer any more.
 parameter mute 1 && refused reads && refused reads
 say "a target that says nothing lets requests fail"

@@ -68,6 +68,18 @@ done
 say "it is loaded, used and unloaded ten times"
 resources | cmp - /tmp/before
 say "and leaves the device as it was"
+# The address of the device is that of an interface in another network namespace.
+gids() { grep -q "0000:ffff:0a00:00$1" /sys/class/infiniband/rxe0/ports/1/gids/*; }
+offered() { insmod /mod/kofi_hold.ko && rmmod kofi_hold; }
+insmod /mod/macvlan.ko && insmod /mod/kofi.ko && insmod /mod/kofi_verbs.ko && ifconfig dummy0 0.0.0.0 &&
+    ip link add link dummy0 name other type macvlan
+unshare -n sleep 600 &
+sleep 0.5
+ip link set other netns $! && nsenter -t $! -n ifconfig other 10.0.0.9 up
+for wait in $(seq 100); do gids 09 && ! gids 01 && break; sleep 0.1; done
+[ $wait != 100 ] && refused offered && ifconfig dummy0 10.0.0.1 netmask 255.255.255.0 && sleep 1 && offered
+say "an address of another network namespace is not offered, and one of the first one is"
+kill $! && rmmod kofi_verbs && rmmod kofi
 insmod /mod/kofi.ko && insmod /mod/kofi_verbs.ko && insmod /mod/kofi_pingpong.ko provider=kofi_verbs listen=10.0.0.1
 rdma link delete rxe0 &
 sleep 1

@@ -126,7 +126,7 @@ pub(crate) const FIO: Programs = Programs {
 };
 
 /// Modules of Debian's kernel that file systems and the software RDMA device need, from its folder of modules.
-const MODULES: [&str; 18] = [
+const MODULES: [&str; 19] = [
     "lib/crc16",
     "crypto/crc32c_generic",
     "lib/libcrc32c",
@@ -135,6 +135,7 @@ const MODULES: [&str; 18] = [
     "fs/ext4/ext4",
     "crypto/crc32_generic",
     "drivers/net/dummy",
+    "drivers/net/macvlan",
     "net/ipv4/udp_tunnel",
     "net/ipv6/ip6_udp_tunnel",
     "drivers/infiniband/core/ib_core",

@@ -53,6 +53,7 @@ struct kv_work {
 #define KV_IS_MESSAGE 1
 #define KV_IS_WRITE 2
 #define KV_HAS_DATA 4
+#define KV_HAS_TAKEN_KEY 8
 
 /* Work that has ended. */
 struct kv_done {
@@ -91,6 +92,7 @@ int kv_link_route(struct kv_link *of);
 int kv_link_connect(struct kv_link *of, const u8 *data, u8 len);
 int kv_link_accept(struct kv_link *of, const u8 *data, u8 len);
 int kv_link_reject(struct kv_link *of, const u8 *data, u8 len);
+void kv_link_established(struct kv_link *of);
 void kv_link_disconnect(struct kv_link *of);
 struct kv_link *kv_link_arrival(struct kv_link *of, struct kv_event *event);
 bool kv_link_event(struct kv_link *of, struct kv_event *event);

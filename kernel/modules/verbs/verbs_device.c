@@ -1,10 +1,15 @@
 /* Devices, and what the endpoints of a domain share. Memory is in verbs_memory.c. */
 #include <linux/etherdevice.h>
+#include <linux/module.h>
 #include <linux/netdevice.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <rdma/ib_cache.h>
 #include "verbs_parts.h"
+
+int kv_fails;
+module_param_named(fails, kv_fails, int, 0644);
+MODULE_PARM_DESC(fails, "how often the queue pair of a domain, which registers memory, is not made ready after an error, for tests");
 
 /* The devices that are there. */
 struct kv_known {
@@ -58,22 +63,40 @@ void kv_stop(void)
 	ib_unregister_client(&kv_client);
 }
 
+/* Returns the IPv4 address of an entry of a port's table; zero if it is none, or one of another network namespace than the first. */
+static u32 kv_address_of(const struct ib_gid_attr *gid)
+{
+	const struct in6_addr *address = (const struct in6_addr *)gid->gid.raw;
+	struct net_device *device;
+	bool is_ours;
+
+	if (!ipv6_addr_v4mapped(address))
+		return 0;
+	rcu_read_lock();
+	device = rdma_read_gid_attr_ndev_rcu(gid);
+	is_ours = !IS_ERR(device) && net_eq(dev_net(device), &init_net);
+	rcu_read_unlock();
+	return is_ours ? ntohl(address->s6_addr32[3]) : 0;
+}
+
 /* Returns an IPv4 address of a port that is up, or zero. */
 static u32 kv_host(struct ib_device *device, u32 port)
 {
+	const struct ib_gid_attr *gid;
 	struct ib_port_attr attr;
-	union ib_gid gid;
+	u32 host = 0;
 	int at;
 
 	if (ib_query_port(device, port, &attr) || attr.state != IB_PORT_ACTIVE)
 		return 0;
-	for (at = 0; at < attr.gid_tbl_len; at++) {
-		if (rdma_query_gid(device, port, at, &gid))
+	for (at = 0; !host && at < attr.gid_tbl_len; at++) {
+		gid = rdma_get_gid_attr(device, port, at);
+		if (IS_ERR(gid))
 			continue;
-		if (ipv6_addr_v4mapped((struct in6_addr *)gid.raw))
-			return ntohl(((struct in6_addr *)gid.raw)->s6_addr32[3]);
+		host = kv_address_of(gid);
+		rdma_put_gid_attr(gid);
 	}
-	return 0;
+	return host;
 }
 
 static bool kv_describe(struct ib_device *device, struct kv_device *to)
@@ -178,6 +201,10 @@ int kv_domain_ready(struct kv_domain *of)
 
 	if (!status)
 		status = ib_modify_qp(of->qp, &attr, IB_QP_STATE);
+	if (!status && kv_fails > 0) {
+		kv_fails--;
+		status = -EIO;
+	}
 	if (status)
 		return status;
 	attr.qp_state = IB_QPS_INIT;
@@ -232,12 +259,15 @@ static int kv_domain_make(struct kv_domain *of)
 	init.recv_cq = of->cq;
 	init.port_num = of->port;
 	of->qp = ib_create_qp(of->pd, &init);
-	return IS_ERR(of->qp) ? PTR_ERR(of->qp) : kv_domain_ready(of);
+	if (IS_ERR(of->qp))
+		return PTR_ERR(of->qp);
+	of->is_ready = !kv_domain_ready(of);
+	return of->is_ready ? 0 : -EIO;
 }
 
 struct kv_domain *kv_domain_open(const char *name, size_t len, int *status)
 {
-	struct kv_domain *of = kzalloc(sizeof(*of), GFP_KERNEL);
+	struct kv_domain *of = kzalloc(sizeof(*of), GFP_NOIO);
 	unsigned int saved;
 
 	*status = -ENOMEM;

@@ -10,6 +10,12 @@
 /* Milliseconds until an address, or a route, counts as not to be found. */
 #define KV_RESOLVE 2000
 
+/*
+ * Calls something of rdma_cm that allocates: a disk that is to write memory out may wait for the connection, so that nothing is written out
+ * for it.
+ */
+#define KV_NOIO(call) ({ unsigned int kv_saved = memalloc_noio_save(); typeof(call) kv_is = (call); memalloc_noio_restore(kv_saved); kv_is; })
+
 struct kv_note {
 	struct list_head list;
 	struct kv_event event;
@@ -108,7 +114,7 @@ struct kv_link *kv_link_open(const void *owner, int *status)
 	*status = -ENOMEM;
 	if (!of)
 		return NULL;
-	id = rdma_create_id(&init_net, kv_happened, of, RDMA_PS_TCP, IB_QPT_RC);
+	id = KV_NOIO(rdma_create_id(&init_net, kv_happened, of, RDMA_PS_TCP, IB_QPT_RC));
 	*status = PTR_ERR_OR_ZERO(id);
 	if (*status) {
 		kfree(of);
@@ -136,12 +142,14 @@ static struct kv_note *kv_note(struct kv_link *of)
 
 void kv_link_close(struct kv_link *of)
 {
+	unsigned int saved = memalloc_noio_save();
 	struct kv_note *note;
 
 	kv_link_set_owner(of, NULL);
 	kv_queues_close(of);
 	/* No event comes after this. */
 	rdma_destroy_id(of->id);
+	memalloc_noio_restore(saved);
 	while ((note = kv_note(of))) {
 		if (note->link)
 			kv_link_close(note->link);
@@ -185,12 +193,12 @@ int kv_link_bind(struct kv_link *of, u32 host, u16 port)
 
 	if (port)
 		rdma_set_reuseaddr(of->id, 1);
-	return rdma_bind_addr(of->id, (struct sockaddr *)&at);
+	return KV_NOIO(rdma_bind_addr(of->id, (struct sockaddr *)&at));
 }
 
 int kv_link_listen(struct kv_link *of, int backlog)
 {
-	return rdma_listen(of->id, backlog);
+	return KV_NOIO(rdma_listen(of->id, backlog));
 }
 
 void kv_link_name(struct kv_link *of, u32 *host, u16 *port)
@@ -207,12 +215,12 @@ int kv_link_resolve(struct kv_link *of, u32 host, u16 port)
 {
 	struct sockaddr_in to = kv_address(host, port);
 
-	return rdma_resolve_addr(of->id, NULL, (struct sockaddr *)&to, KV_RESOLVE);
+	return KV_NOIO(rdma_resolve_addr(of->id, NULL, (struct sockaddr *)&to, KV_RESOLVE));
 }
 
 int kv_link_route(struct kv_link *of)
 {
-	return rdma_resolve_route(of->id, KV_RESOLVE);
+	return KV_NOIO(rdma_resolve_route(of->id, KV_RESOLVE));
 }
 
 /* What all connections have. Messages wait as long as the peer has no receive for them. */
@@ -234,7 +242,7 @@ int kv_link_connect(struct kv_link *of, const u8 *data, u8 len)
 {
 	struct rdma_conn_param param = kv_param(of, data, len);
 
-	return rdma_connect(of->id, &param);
+	return KV_NOIO(rdma_connect(of->id, &param));
 }
 
 int kv_link_accept(struct kv_link *of, const u8 *data, u8 len)
@@ -245,14 +253,20 @@ int kv_link_accept(struct kv_link *of, const u8 *data, u8 len)
 	param.responder_resources = min(param.responder_resources, of->reads_in);
 	param.initiator_depth = min(param.initiator_depth, of->reads_out);
 	rdma_lock_handler(of->id);
-	status = rdma_accept(of->id, &param);
+	status = KV_NOIO(rdma_accept(of->id, &param));
 	rdma_unlock_handler(of->id);
 	return status;
 }
 
 int kv_link_reject(struct kv_link *of, const u8 *data, u8 len)
 {
-	return rdma_reject(of->id, data, len, IB_CM_REJ_CONSUMER_DEFINED);
+	return KV_NOIO(rdma_reject(of->id, data, len, IB_CM_REJ_CONSUMER_DEFINED));
+}
+
+/* A message has come over the connection: it stands, whether the peer's last word on that arrives or not. From any context. */
+void kv_link_established(struct kv_link *of)
+{
+	rdma_notify(of->id, IB_EVENT_COMM_EST);
 }
 
 /* Ends the connection; what is outstanding ends, also where there was none yet. */
@@ -260,9 +274,9 @@ void kv_link_disconnect(struct kv_link *of)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
 
-	rdma_disconnect(of->id);
+	KV_NOIO(rdma_disconnect(of->id));
 	if (of->cq)
-		ib_modify_qp(of->id->qp, &attr, IB_QP_STATE);
+		KV_NOIO(ib_modify_qp(of->id->qp, &attr, IB_QP_STATE));
 }
 
 /* Takes a request for a connection out; null when there is none. */

@@ -39,23 +39,31 @@ static void kv_stepped(struct ib_cq *cq, struct ib_wc *wc)
 	complete(&step->done);
 }
 
-/* Does one step; after a failure the queue pair is made ready again. */
+/* Does one step. A queue pair that a failure left in error is made ready again before the next one: at once that may fail, too. */
 static int kv_domain_step(struct kv_domain *of, struct ib_send_wr *work)
 {
 	struct kv_step step = { .cqe.done = kv_stepped };
-	int status;
+	struct ib_qp_attr error = { .qp_state = IB_QPS_ERR };
+	int status = 0;
 
 	init_completion(&step.done);
 	work->wr_cqe = &step.cqe;
 	work->send_flags = IB_SEND_SIGNALED;
 	mutex_lock(&of->lock);
-	status = ib_post_send(of->qp, work, NULL);
+	if (!of->is_ready) {
+		status = kv_domain_ready(of);
+		of->is_ready = !status;
+	}
+	if (!status && kv_fails > 0)
+		ib_modify_qp(of->qp, &error, IB_QP_STATE);
+	if (!status)
+		status = ib_post_send(of->qp, work, NULL);
 	if (!status) {
 		wait_for_completion(&step.done);
 		if (step.status) {
 			pr_warn("kofi_verbs: a registration fails: %s\n", ib_wc_status_msg(step.status));
 			status = -EIO;
-			kv_domain_ready(of);
+			of->is_ready = false;
 		}
 	}
 	mutex_unlock(&of->lock);

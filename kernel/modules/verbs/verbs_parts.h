@@ -13,9 +13,14 @@ struct kv_domain {
 	struct ib_cq *cq;
 	struct ib_qp *qp;
 	u32 port;
+	/* The queue pair takes work. Under the lock, as its steps are. */
+	bool is_ready;
 	/* One registration at a time. */
 	struct mutex lock;
 };
+
+/* How often a domain's queue pair is not made ready, for tests. As long as that is not zero its work fails, too. */
+extern int kv_fails;
 
 /* Connects the queue pair of a domain with itself, also again after an error. */
 int kv_domain_ready(struct kv_domain *of);

@@ -13,9 +13,14 @@ static void kv_completed(struct ib_cq *cq, void *of)
 	kv_wake(of);
 }
 
-/* The queue pair is in error: what is outstanding ends, by completions. */
+/*
+ * A message has come before the peer's last word on the connection; or the queue pair is in error, and what is outstanding ends, by
+ * completions.
+ */
 static void kv_broken(struct ib_event *event, void *of)
 {
+	if (event->event == IB_EVENT_COMM_EST)
+		kv_link_established(of);
 	kv_wake(of);
 }
 
@@ -159,6 +164,8 @@ int kv_poll(struct kv_link *of, struct kv_done *to, int space)
 			to[at].flags |= KV_HAS_DATA;
 			to[at].data = ntohl(wc->ex.imm_data);
 		}
+		if (is_well && wc->wc_flags & IB_WC_WITH_INVALIDATE)
+			to[at].flags |= KV_HAS_TAKEN_KEY;
 	}
 	return count;
 }

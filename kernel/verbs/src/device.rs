@@ -13,7 +13,7 @@ use oxifabric_types::{Address, EpType, Errno, Info, PeerId};
 use crate::domain::VerbsDomain;
 use crate::ledger::Ledger;
 use crate::offer::queue_size;
-use crate::parts::{DeviceFacts, Done, MOST_PIECES, RawEvent};
+use crate::parts::{DeviceFacts, Done, FLUSHED, MOST_PIECES, RawEvent};
 use crate::private::Private;
 use crate::stage::{Stage, Step};
 use crate::system::{self, RawLink};
@@ -123,8 +123,21 @@ impl VerbsDevice {
         self.events.push_back(told);
     }
 
+    /// Takes the connection as made when a message has come over it: it may overtake the peer's last word on that, which may also be lost.
+    pub(crate) fn heard(&mut self) {
+        let step = self.stage.heard();
+        if let Step::Tell(told, is_over) = step {
+            self.link.established();
+            self.tell(told, is_over);
+        }
+    }
+
     /// Ends the connection after an error of the device, which does nothing over it any more.
     pub(crate) fn lose(&mut self, done: &Done) {
+        // What ended since the connection did says nothing of it.
+        if self.stage == Stage::Accepting && done.status != FLUSHED {
+            self.heard();
+        }
         if self.stage != Stage::Connected {
             return;
         }

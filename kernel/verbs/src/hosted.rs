@@ -16,6 +16,8 @@ use world::{Link, Owner, Region, event, keep, with};
 
 /// The reason of an application that refuses.
 const CONSUMER: i32 = 28;
+/// What goes with a request whose last word is lost: the side that accepts is not told that the connection stands.
+const DEAF: &[u8] = b"\x04deaf";
 
 /// Two devices, of which the second has no regions.
 pub(crate) fn devices() -> Vec<DeviceFacts> {
@@ -178,6 +180,7 @@ impl RawLink {
             };
             let mut other = Link::new(std::ptr::null());
             (other.own, other.peer_at, other.peer) = (to, own, Some(self.0));
+            other.is_deaf = data == DEAF;
             let other = keep(&mut world.links, other);
             world.link(self.0).peer = Some(other);
             let listener = world.link(listener);
@@ -194,10 +197,16 @@ impl RawLink {
             for (at, data) in [(self.0, &[][..]), (peer, data)] {
                 let link = world.link(at);
                 link.is_up = true;
-                link.tell(event(kind::ESTABLISHED, 0, data));
+                if !link.is_deaf {
+                    link.tell(event(kind::ESTABLISHED, 0, data));
+                }
             }
             Ok(())
         })
+    }
+
+    pub(crate) fn established(&self) {
+        with(|world| world.link(self.0).tell(event(kind::ESTABLISHED, 0, &[])));
     }
 
     pub(crate) fn reject(&self, data: &[u8]) {

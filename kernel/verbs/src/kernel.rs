@@ -48,6 +48,7 @@ unsafe extern "C" {
     fn kv_link_connect(link: *mut c_void, data: *const u8, len: u8) -> c_int;
     fn kv_link_accept(link: *mut c_void, data: *const u8, len: u8) -> c_int;
     fn kv_link_reject(link: *mut c_void, data: *const u8, len: u8) -> c_int;
+    fn kv_link_established(link: *mut c_void);
     fn kv_link_disconnect(link: *mut c_void);
     fn kv_link_arrival(link: *mut c_void, event: *mut RawEvent) -> *mut c_void;
     fn kv_link_event(link: *mut c_void, event: *mut RawEvent) -> bool;
@@ -239,6 +240,12 @@ impl RawLink {
     pub(crate) fn accept(&self, data: &[u8]) -> Result<(), Errno> {
         // SAFETY: the link is open, and the data valid for the call.
         check(unsafe { kv_link_accept(self.0.get(), data.as_ptr(), data.len() as u8) }).map(drop)
+    }
+
+    /// Tells the connection manager that a message has come over the connection.
+    pub(crate) fn established(&self) {
+        // SAFETY: the link is open.
+        unsafe { kv_link_established(self.0.get()) };
     }
 
     pub(crate) fn reject(&self, data: &[u8]) {

@@ -219,6 +219,7 @@ const fn errno(status: u32, is_receive: bool) -> Errno {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parts::{HAS_TAKEN_KEY, IS_MESSAGE};
 
     fn operation(context: usize, flags: Flags) -> Operation {
         Operation {
@@ -271,6 +272,17 @@ mod tests {
         );
         assert!(told.flags.contains(Flags::RECV | Flags::REMOTE_WRITE));
         assert!(!told.flags.contains(Flags::MSG));
+    }
+
+    #[test]
+    fn a_message_that_takes_a_key_back_has_failed() {
+        let done = Done {
+            len: 5,
+            flags: IS_MESSAGE | HAS_TAKEN_KEY,
+            ..Done::default()
+        };
+        let failure = operation(7, Flags::RECV).ended(&done.judged()).unwrap_err();
+        assert_eq!(failure.errno, Errno::ACCES);
     }
 
     #[test]

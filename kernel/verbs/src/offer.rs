@@ -61,6 +61,11 @@ fn offer(device: &DeviceFacts, has_access: bool) -> Info {
     let writes = Order::WAW | Order::WAS | Order::RAW;
     let order = Order::SAS | Order::RAS | Order::SAW | writes | Order::RAR;
     let pieces = IOV_LIMIT.min(device.pieces as usize).min(MOST_PIECES);
+    let sent_pieces = match has_access {
+        // A read is limited like a send.
+        true => pieces.min(device.read_pieces as usize),
+        false => pieces,
+    };
     let longest = usize::try_from(device.longest).unwrap_or(usize::MAX);
     let longest = longest.min(1 << 30);
     let host = Ipv4Addr::from_bits(device.host);
@@ -77,7 +82,7 @@ fn offer(device: &DeviceFacts, has_access: bool) -> Info {
             msg_order: order,
             inject_size: INJECT_SIZE,
             size: queue_size(device),
-            iov_limit: pieces,
+            iov_limit: sent_pieces,
             rma_iov_limit: 1,
             ..TxAttr::default()
         },
@@ -169,6 +174,15 @@ mod tests {
         assert_eq!((offers[1].rx.mode, offers[2].rx.mode), (RX_CQ_DATA, 0));
         assert_eq!((offers[0].tx.size, offers[0].tx.iov_limit), (100, 2));
         assert_eq!(offers[0].ep.max_msg_size, 1 << 30);
+    }
+
+    #[test]
+    fn an_endpoint_that_reads_has_as_many_pieces_as_a_read() {
+        let mut device = device("a", 1, 9);
+        (device.pieces, device.read_pieces) = (4, 1);
+        let offers = all(&[device]);
+        assert_eq!((offers[0].tx.iov_limit, offers[1].tx.iov_limit), (1, 4));
+        assert_eq!(offers[0].rx.iov_limit, 4);
     }
 
     #[test]

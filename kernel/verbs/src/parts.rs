@@ -91,11 +91,18 @@ pub(crate) struct Work {
     pub(crate) reserved: u32,
 }
 
-/// The flags of work that has ended well: a message was received; a write of the peer has taken a receive; data came along.
+/// The flags of work that has ended well: a message was received; a write of the peer has taken a receive; data came along; the peer has
+/// taken a key of ours back.
 #[cfg_attr(target_os = "none", allow(dead_code))]
 pub(crate) const IS_MESSAGE: u32 = 1;
 pub(crate) const IS_WRITE: u32 = 2;
 pub(crate) const HAS_DATA: u32 = 4;
+pub(crate) const HAS_TAKEN_KEY: u32 = 8;
+
+/// `IB_WC_WR_FLUSH_ERR`: the queue pair had ended before the work began.
+pub(crate) const FLUSHED: u32 = 5;
+/// `IB_WC_LOC_ACCESS_ERR`.
+const ACCESS: u32 = 8;
 
 /// Work that has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,6 +114,17 @@ pub(crate) struct Done {
     pub(crate) len: u32,
     pub(crate) data: u32,
     pub(crate) flags: u32,
+}
+
+impl Done {
+    /// Returns it with the status that it has here: a message that takes back a key of ours, which no peer may do, is a failed access.
+    pub(crate) fn judged(self) -> Self {
+        let is_broken = self.status == 0 && self.flags & HAS_TAKEN_KEY != 0;
+        Self {
+            status: if is_broken { ACCESS } else { self.status },
+            ..self
+        }
+    }
 }
 
 /// What has become of a connection; the numbers are those of `rdma_cm_event_type`.

@@ -29,12 +29,13 @@ impl Private {
     }
 }
 
-/// Returns the data of the peer's application: as much as there is of what the peer says.
+/// Returns the data of the peer's application: as much as there is of what the peer says, and no more than an application may send here.
 pub(crate) fn unpack(bytes: &[u8]) -> &[u8] {
     let Some((&len, data)) = bytes.split_first() else {
         return &[];
     };
-    data.get(..usize::from(len)).unwrap_or(data)
+    let len = usize::from(len).min(LONGEST).min(data.len());
+    data.get(..len).unwrap_or(data)
 }
 
 #[cfg(test)]
@@ -54,6 +55,7 @@ mod tests {
         assert_eq!(unpack(&[]), b"");
         assert_eq!(unpack(&[0, 1, 2]), b"");
         assert_eq!(unpack(&[255, 1, 2]), [1, 2]);
+        assert_eq!(unpack(&[196; 197]), [196; LONGEST]);
     }
 
     #[test]

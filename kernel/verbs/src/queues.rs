@@ -19,7 +19,7 @@ impl VerbsDevice {
         for _ in 0..TURN / list.len() {
             let count = self.link.poll(&mut list);
             for done in &list[..count] {
-                self.end(done, out);
+                self.end(&done.judged(), out);
             }
             if count == 0 {
                 return true;
@@ -39,7 +39,12 @@ impl VerbsDevice {
         let told = operation.ended(done);
         self.domain.unmap(operation.held);
         match told {
-            Ok(completion) => out.complete(completion),
+            Ok(completion) => {
+                if is_receive(done.id) {
+                    self.heard();
+                }
+                out.complete(completion);
+            }
             Err(failure) => {
                 out.fail(failure);
                 self.lose(done);

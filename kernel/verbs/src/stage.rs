@@ -59,10 +59,7 @@ impl Stage {
                 let data = unpack(event.data()).to_vec();
                 Step::Tell(ConnectionEvent::Connected(data), false)
             }
-            (kind::ESTABLISHED, Self::Accepting) => {
-                *self = Self::Connected;
-                Step::Tell(ConnectionEvent::Connected(Vec::new()), false)
-            }
+            (kind::ESTABLISHED, Self::Accepting) => self.heard(),
             (kind::REJECTED, Self::Asking) => {
                 let data = unpack(event.data()).to_vec();
                 self.fail(Errno::CONNREFUSED, data)
@@ -84,6 +81,15 @@ impl Stage {
             }
             _ => Step::Wait,
         }
+    }
+
+    /// Takes a message of the peer: it knows of the connection, so that it stands.
+    pub(crate) fn heard(&mut self) -> Step {
+        if *self != Self::Accepting {
+            return Step::Wait;
+        }
+        *self = Self::Connected;
+        Step::Tell(ConnectionEvent::Connected(Vec::new()), false)
     }
 
     /// Ends an attempt.

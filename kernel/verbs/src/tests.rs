@@ -100,6 +100,37 @@ fn an_access_that_is_not_allowed_ends_the_connection() {
 }
 
 #[test]
+fn a_message_may_overtake_the_last_word_on_its_connection() {
+    let world = World::new();
+    let server = Server::new(&world);
+    let left = server.ask(b"deaf");
+    let right = server.accept(20_000).expect("a request");
+    assert_eq!(left.event(), Some(FI_CONNECTED));
+    let mut into = vec![0; 8];
+    right.receive(&mut into, 1);
+    left.send(&[1; 8], 2);
+    assert_eq!(right.event(), Some(FI_CONNECTED));
+    assert_eq!(right.done(), (1, 8));
+    drop(left);
+    assert_eq!(right.event(), Some(FI_SHUTDOWN));
+}
+
+#[test]
+fn one_that_does_not_fit_ends_the_connection_then_as_well() {
+    let world = World::new();
+    let server = Server::new(&world);
+    let left = server.ask(b"deaf");
+    let right = server.accept(20_000).expect("a request");
+    assert_eq!(left.event(), Some(FI_CONNECTED));
+    let mut into = vec![0; 8];
+    right.receive(&mut into, 1);
+    left.send(&[1; 9], 2);
+    assert_eq!(right.error(), FI_ETRUNC);
+    assert_eq!(right.event(), Some(FI_CONNECTED));
+    assert_eq!(right.event(), Some(FI_SHUTDOWN));
+}
+
+#[test]
 fn a_message_that_does_not_fit_ends_the_connection() {
     let world = World::new();
     let pair = Pair::new(&world, b"");

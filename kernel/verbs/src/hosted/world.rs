@@ -8,12 +8,11 @@ use std::vec::Vec;
 use oxifabric_kernel_sync::Work as Task;
 
 use crate::parts::{
-    Done, HAS_DATA, IS_MESSAGE, IS_WRITE, Opcode, Piece, RawEvent, WITH_DATA, Work, kind,
+    Done, FLUSHED, HAS_DATA, IS_MESSAGE, IS_WRITE, Opcode, Piece, RawEvent, WITH_DATA, Work, kind,
 };
 
-/// `ib_wc_status` of what ends here: too long, flushed, and what the peer does not allow.
+/// `ib_wc_status` of what ends here: too long, and what the peer does not allow.
 const LENGTH: u32 = 1;
-const FLUSHED: u32 = 5;
 const INVALID: u32 = 9;
 const ACCESS: u32 = 10;
 
@@ -45,6 +44,8 @@ pub(super) struct Link {
     /// The peer may be sent to.
     pub(super) is_up: bool,
     pub(super) is_broken: bool,
+    /// The peer's last word on the connection never comes.
+    pub(super) is_deaf: bool,
     pub(super) events: VecDeque<RawEvent>,
     pub(super) arrivals: VecDeque<(usize, RawEvent)>,
     pub(super) domain: Option<usize>,
@@ -96,6 +97,7 @@ impl Link {
             is_listening: false,
             is_up: false,
             is_broken: false,
+            is_deaf: false,
             events: VecDeque::new(),
             arrivals: VecDeque::new(),
             domain: None,
