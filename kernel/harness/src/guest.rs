@@ -21,12 +21,17 @@ const LARGE: (&str, &str) = ("1200", "1024");
 const ARGUMENTS: &str = "console=ttyS0 quiet panic=-1 oops=panic panic_on_warn=1 slub_debug=FZPU page_poison=1 \
     no_timer_check apparmor=0 audit=0 random.trust_cpu=on";
 
+/// What the kernel of a guest that measures is told.
+const ARGUMENTS_TO_MEASURE: &str = "console=ttyS0 quiet panic=-1 oops=panic no_timer_check apparmor=0 audit=0 random.trust_cpu=on mitigations=off";
+
 /// What a guest is started for.
 pub(crate) struct Job<'a> {
     /// The shell's commands.
     pub(crate) commands: &'a str,
     /// Whether it has fio.
     pub(crate) has_fio: bool,
+    /// Whether it measures: one processor, whose clock counts instructions, and no checks of its memory.
+    pub(crate) is_measured: bool,
 }
 
 /// Runs the commands of a job in a guest with the modules in /mod, and gives each line that it prints to `each`; returns its exit status.
@@ -43,16 +48,19 @@ pub(crate) fn run(
     let mut qemu = Command::new("timeout");
     let (timeout, memory) = if job.has_fio { LARGE } else { SMALL };
     qemu.args(["--foreground", timeout, "qemu-system-x86_64", "-M", "q35"]);
-    qemu.args([
-        "-accel",
-        "tcg,thread=multi",
-        "-cpu",
-        "max",
-        "-smp",
-        "2",
-        "-m",
-        memory,
-    ]);
+    // With these copies would count each byte as an instruction.
+    let cpu = if job.is_measured {
+        "max,erms=off,fsrm=off"
+    } else {
+        "max"
+    };
+    if job.is_measured {
+        qemu.args(["-accel", "tcg,thread=single", "-smp", "1"]);
+        qemu.args(["-icount", "shift=0,sleep=off"]);
+    } else {
+        qemu.args(["-accel", "tcg,thread=multi", "-smp", "2"]);
+    }
+    qemu.args(["-cpu", cpu, "-m", memory]);
     qemu.args([
         "-display",
         "none",
@@ -70,7 +78,12 @@ pub(crate) fn run(
         .arg(place.vmlinux())
         .arg("-initrd")
         .arg(initrd);
-    qemu.args(["-append", ARGUMENTS]).stdin(Stdio::null());
+    let arguments = if job.is_measured {
+        ARGUMENTS_TO_MEASURE
+    } else {
+        ARGUMENTS
+    };
+    qemu.args(["-append", arguments]).stdin(Stdio::null());
     let mut qemu = qemu
         .stdout(Stdio::piped())
         .spawn()

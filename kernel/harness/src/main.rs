@@ -8,12 +8,14 @@
 //! - [`guest`]: a command in a guest that has the modules.
 //! - [`peers`]: programs in user space that talk with the modules.
 //! - [`programs`]: programs of Debian in a guest.
+//! - [`compare`]: the disk against NVMe over fabrics.
 //! - [`code`]: what the modules' code may not have: vector instructions, large frames.
 //! - [`promises`]: what is run in a guest, and what has to come of it.
 #![forbid(unsafe_code)]
 
 mod code;
 mod command;
+mod compare;
 mod guest;
 mod module;
 mod packages;
@@ -48,6 +50,9 @@ enum Task {
         /// Have fio in the guest, and without a command also try the disk for minutes
         #[arg(long)]
         disk: bool,
+        /// Hold the disk against NVMe over fabrics, for minutes
+        #[arg(long)]
+        compare: bool,
         /// Try the disk over this provider only
         #[arg(long, value_parser = promises::providers())]
         provider: Option<String>,
@@ -81,9 +86,13 @@ fn run(task: &Task) -> Result<ExitCode, Box<dyn Error>> {
             Ok(ExitCode::SUCCESS)
         }
         Task::Guest {
+            compare, command, ..
+        } if *compare => compare::run(&place, &modules, &command.join(" ")),
+        Task::Guest {
             disk,
             provider,
             command,
+            ..
         } if command.is_empty() => {
             code::check(&modules)?;
             let of_disk = DiskTest {
@@ -96,6 +105,7 @@ fn run(task: &Task) -> Result<ExitCode, Box<dyn Error>> {
             let job = Job {
                 commands: &command.join(" "),
                 has_fio: *disk,
+                is_measured: false,
             };
             guest::run(&place, &modules, &job, &mut |line| println!("{line}"))
         }

@@ -126,7 +126,7 @@ pub(crate) const FIO: Programs = Programs {
 };
 
 /// Modules of Debian's kernel that file systems and the software RDMA device need, from its folder of modules.
-const MODULES: [&str; 19] = [
+const MODULES: [&str; 32] = [
     "lib/crc16",
     "crypto/crc32c_generic",
     "lib/libcrc32c",
@@ -146,6 +146,20 @@ const MODULES: [&str; 19] = [
     "drivers/infiniband/core/iw_cm",
     "drivers/infiniband/core/rdma_cm",
     "drivers/infiniband/core/rdma_ucm",
+    // What the disk is compared with.
+    "crypto/crct10dif_common",
+    "crypto/crct10dif_generic",
+    "lib/crc-t10dif",
+    "lib/crc64",
+    "crypto/crc64_rocksoft_generic",
+    "lib/crc64-rocksoft",
+    "block/t10-pi",
+    "drivers/nvme/host/nvme-core",
+    "drivers/nvme/host/nvme-fabrics",
+    "drivers/nvme/host/nvme-rdma",
+    "drivers/nvme/target/nvmet",
+    "drivers/nvme/target/nvmet-rdma",
+    "drivers/block/brd",
 ];
 
 /// Copies programs into the bin of a guest, and their libraries to where the loader looks.

@@ -193,6 +193,7 @@ pub(crate) fn run(
             let job = Job {
                 commands,
                 has_fio: false,
+                is_measured: false,
             };
             are_kept &= are_promises_kept(place, modules, &job, true)?;
         }
@@ -207,6 +208,7 @@ pub(crate) fn run(
         let job = Job {
             commands: &commands,
             has_fio: disk.is_heavy,
+            is_measured: false,
         };
         are_kept &= are_promises_kept(place, modules, &job, false)?;
     }
