@@ -21,6 +21,8 @@ struct target_slot {
 	struct list_head free;
 	struct delayed_work work;
 	enum slot_step step;
+	/* Of a read that is answered together with its data: the data and the answer, as far as they are not through. */
+	atomic_t parts;
 	struct kofi_blk_order order;
 	int error;
 	void *buffer;
@@ -41,6 +43,8 @@ struct target_session {
 	u8 initiator[16];
 	struct fid_cq *cq;
 	struct fid_ep *ep;
+	/* What is sent after a write arrives after its data. */
+	bool is_ordered;
 	/* Nothing is started any more. */
 	bool ending;
 	/* Protects the two lists. */
@@ -122,6 +126,34 @@ static int slot_post(struct target_slot *slot, enum slot_step step)
 	}
 }
 
+/* Gives a slot back when the last of its parts is through. */
+static void slot_release(struct target_slot *slot)
+{
+	struct target_session *session = slot->session;
+
+	if (!atomic_dec_and_test(&slot->parts))
+		return;
+	spin_lock(&session->lock);
+	list_add(&slot->free, &session->free);
+	spin_unlock(&session->lock);
+	session_start(session);
+}
+
+/* Posts the data of a read whose answer is posted next. The completion of the data ends a part of the slot then, and nothing else. */
+static int slot_put_ahead(struct target_slot *slot)
+{
+	int status;
+
+	slot->step = SLOT_ANSWER;
+	atomic_set(&slot->parts, 2);
+	status = slot_put(slot);
+	if (status) {
+		slot->step = SLOT_PUT;
+		atomic_set(&slot->parts, 1);
+	}
+	return status;
+}
+
 /*
  * Posts what comes next; in a worker, also asks the disk. Leaves the slot to the fabric, to a worker, or free. Once an access is posted, its
  * completion may come before the call returns: then another thread has the slot.
@@ -130,7 +162,7 @@ static void slot_run(struct target_slot *slot, bool may_wait)
 {
 	struct target_session *session = slot->session;
 	enum slot_step step;
-	int status;
+	int status = 0;
 
 	if (READ_ONCE(session->ending) || READ_ONCE(target_mute))
 		return;
@@ -141,18 +173,19 @@ static void slot_run(struct target_slot *slot, bool may_wait)
 		}
 		slot->error = target_disk_carry_out(session->disk, &slot->order.job, slot->buffer);
 		slot->step = slot->order.job.op == KOFI_BLK_READ && !slot->error ? SLOT_PUT : SLOT_ANSWER;
+		atomic_set(&slot->parts, 1);
 	}
+	if (slot->step == SLOT_PUT && session->is_ordered)
+		status = slot_put_ahead(slot);
 	step = slot->step;
-	status = slot_post(slot, step);
+	if (!status)
+		status = slot_post(slot, step);
 	if (status == -FI_EAGAIN) {
 		queue_delayed_work(session->on->workers, &slot->work, 1);
 	} else if (status) {
 		session_fail(session, "a post fails", status);
 	} else if (step == SLOT_ANSWER) {
-		spin_lock(&session->lock);
-		list_add(&slot->free, &session->free);
-		spin_unlock(&session->lock);
-		session_start(session);
+		slot_release(slot);
 	}
 }
 
@@ -179,6 +212,7 @@ static void slot_begin(struct target_slot *slot, struct target_letter *letter)
 		return;
 	}
 	slot->error = 0;
+	atomic_set(&slot->parts, 1);
 	if (slot->order.status != KOFI_BLK_DONE || slot->order.job.op == KOFI_BLK_NOTHING)
 		slot->step = SLOT_ANSWER;
 	else if (slot->order.job.op == KOFI_BLK_WRITE)
@@ -216,6 +250,10 @@ static void session_start(struct target_session *session)
 /* Takes the end of an access to the initiator's memory. */
 static void slot_moved(struct target_slot *slot)
 {
+	if (slot->step == SLOT_ANSWER) {
+		slot_release(slot);
+		return;
+	}
 	slot->step = slot->step == SLOT_FETCH ? SLOT_CARRY_OUT : SLOT_ANSWER;
 	slot_run(slot, false);
 }
@@ -292,6 +330,8 @@ static int session_accept(struct target_session *session, struct fi_info *reques
 	int status;
 
 	attr.size = session->letter_count + 4 * session->about.depth;
+	/* As a reliable queue pair of a device has it. */
+	session->is_ordered = request->ep_attr->protocol == FI_PROTO_RDMA_CM_IB_RC;
 	status = fi_cq_open(on->domain, &attr, &session->cq, NULL);
 	if (!status)
 		status = kofi_cq_set_callback(session->cq, session_completions, session);
