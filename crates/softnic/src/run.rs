@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -12,7 +13,7 @@ use crate::switch::Switch;
 use crate::sys::{self, Socket};
 use crate::{Run, sysfs, topology};
 
-/// How the folders of runs are named: this and the process id.
+/// How the folders of runs are named: this, the number of the namespace of process ids, and the process id.
 const FOLDER: &str = "softnic.";
 
 /// Runs a program on a network, and returns its exit code; 128 and the signal's number if one ended it.
@@ -100,7 +101,7 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn create() -> io::Result<Self> {
-        let name = format!("{FOLDER}{}", std::process::id());
+        let name = format!("{}{}", prefix(), std::process::id());
         let folder = std::env::temp_dir().join(name);
         fs::create_dir(&folder)?;
         Ok(Self(folder))
@@ -113,12 +114,19 @@ impl Drop for Folder {
     }
 }
 
+/// Returns how the names of folders begin here: processes of another namespace may have the same ids, and are not seen from this one.
+fn prefix() -> String {
+    let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino());
+    format!("{FOLDER}{namespace}.")
+}
+
 /// Removes the folders of runs that were killed.
 fn sweep() {
+    let prefix = prefix();
     let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten();
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let process = name.to_str().and_then(|name| name.strip_prefix(FOLDER));
+        let process = name.to_str().and_then(|name| name.strip_prefix(&prefix));
         let Some(process) = process.and_then(|number| number.parse::<u32>().ok()) else {
             continue;
         };
