@@ -12,7 +12,7 @@ use oxifabric_abi::{fid, fid_ep, fid_pep};
 use oxifabric_provider::device::Unresolved;
 use oxifabric_provider::domain::ProviderDomain;
 use oxifabric_provider::params::Parameter;
-use oxifabric_types::{Address, Caps, Errno, Info};
+use oxifabric_types::{Address, Errno, Info};
 
 use crate::domain::Domain;
 use crate::endpoint::context_pair::ContextPair;
@@ -42,7 +42,7 @@ pub struct ProviderEntry {
     /// [`Provider::obstacle`](oxifabric_provider::device::Provider::obstacle).
     pub obstacle: fn() -> Option<String>,
     /// [`Provider::settle`](oxifabric_provider::device::Provider::settle).
-    pub(crate) settle: fn(&mut Info, Caps),
+    pub(crate) settle: fn(&mut Info, Option<&Info>),
     /// [`Provider::resolve`](oxifabric_provider::device::Provider::resolve).
     pub resolve: Resolve,
     /// [`Provider::source_for`](oxifabric_provider::device::Provider::source_for).

@@ -15,7 +15,7 @@ use oxifabric_abi::{FI_MSG_PREFIX, FI_NUMERICHOST, FI_SOURCE};
 use oxifabric_provider::log;
 use oxifabric_provider::params::{NameFilter, Parameter, ParameterKind, setting, sysconfig};
 use oxifabric_types::{
-    Caps, DomainAttr, EpType, Info, Progress, Reason, match_info, nearest, provider_is_named,
+    DomainAttr, EpType, Info, Progress, Reason, match_info, nearest, provider_is_named,
 };
 
 use crate::provider_entry::{Listed, ProviderEntry};
@@ -259,8 +259,7 @@ fn ask(
                 if entry.requires_auto_progress || is_alone {
                     report_auto(&mut info.domain, request.hints);
                 }
-                let asked = request.hints.map(|hints| hints.caps | hints.rx.caps);
-                (entry.settle)(&mut info, asked.unwrap_or(Caps::empty()));
+                (entry.settle)(&mut info, request.hints);
                 answer.infos.push(info);
             }
             Err(reasons) => answer.refusals.push(Refusal {

@@ -56,10 +56,10 @@ pub(crate) fn has_engine(info: &Info) -> bool {
 /// Describes endpoints with an engine. Their packets are put together in memory of the endpoint, so that memory of operations needs no
 /// registration.
 fn with_engine(at: &Hardware, params: &Params) -> Info {
-    let transfers = Caps::MSG | Caps::TAGGED | RMA | Caps::ATOMIC;
+    let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::ATOMIC;
     let mut info = reliable(at, params);
     info.fabric.name = FABRIC.to_owned();
-    info.tx.caps |= transfers | Caps::FENCE | Caps::TRIGGER;
+    info.tx.caps |= transfers | RMA | Caps::FENCE | Caps::TRIGGER;
     info.rx.caps |= transfers | RECEIVING | REMOTE | Caps::RMA_EVENT | Caps::TRIGGER;
     info.caps |= info.tx.caps | info.rx.caps | VECTORS;
     info.ep.protocol_version = VERSION;
@@ -81,9 +81,15 @@ fn with_engine(at: &Hardware, params: &Params) -> Info {
 }
 
 /// Adjusts what an application gets: without an engine messages are short, only accesses are long. With one, an application is told of the accesses
-/// of peers only if it asks for that: no device tells of them, so they would go by messages.
-pub(crate) fn settle(info: &mut Info, asked: Caps) {
-    if has_engine(info) && !asked.contains(Caps::RMA_EVENT) {
+/// of peers only if it asks for that: no device tells of them, so they would go by messages. It may take it upon itself that peers have room for its messages.
+pub(crate) fn settle(info: &mut Info, asked: Option<&Info>) {
+    if let Some(hints) = asked
+        && hints.domain.resource_mgmt == ResourceMgmt::Disabled
+    {
+        info.domain.resource_mgmt = ResourceMgmt::Disabled;
+    }
+    let reports = asked.is_some_and(|hints| (hints.caps | hints.rx.caps).contains(Caps::RMA_EVENT));
+    if has_engine(info) && !reports {
         info.caps.remove(Caps::RMA_EVENT);
         info.rx.caps.remove(Caps::RMA_EVENT);
     }

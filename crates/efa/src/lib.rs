@@ -35,7 +35,7 @@ pub use rdm::EfaRdm;
 
 use oxifabric_provider::device::{EngineProvider, Provider, Unresolved};
 use oxifabric_provider::params::Parameter;
-use oxifabric_types::{Address, Caps, EfaAddress, Errno, Info};
+use oxifabric_types::{Address, EfaAddress, Errno, Info};
 
 use crate::params::Params;
 
@@ -74,17 +74,21 @@ impl Provider for Efa {
         }
     }
 
-    fn settle(info: &mut Info, asked: Caps) {
+    fn settle(info: &mut Info, asked: Option<&Info>) {
         info::settle(info, asked);
     }
 
     fn resolve(
         node: Option<&str>,
         service: Option<&str>,
-        _source: bool,
+        source: bool,
         _numeric: bool,
         _addr_format: u32,
     ) -> Result<Vec<Address>, Unresolved> {
+        if source && node.is_none() {
+            // Devices number their queue pairs themselves: a service of the local side says nothing.
+            return Ok(Vec::new());
+        }
         resolve(node, service).map(|address| vec![Address::Efa(address)])
     }
 }
@@ -127,6 +131,13 @@ fn resolve(node: Option<&str>, service: Option<&str>) -> Result<EfaAddress, Unre
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_service_says_nothing_of_the_local_side() {
+        let found = Efa::resolve(None, Some("9228"), true, false, 0);
+        assert!(found.is_ok_and(|found| found.is_empty()));
+        assert!(Efa::resolve(None, Some("9228"), false, false, 0).is_err());
+    }
 
     #[test]
     fn a_node_is_the_address_of_a_port_and_a_service_a_queue_pair() {

@@ -53,15 +53,15 @@ pub trait Provider: 'static {
         None
     }
 
-    /// Adjusts an offer that fits what an application asked for, and was narrowed to that. `asked` are the capabilities that it named, none if it named
-    /// none.
-    fn settle(info: &mut Info, asked: Caps) {
+    /// Adjusts an offer that fits what an application asked for, and was narrowed to that. `asked` are its hints.
+    fn settle(info: &mut Info, asked: Option<&Info>) {
         let _ = (info, asked);
     }
 
     /// Resolves `node` and `service` of fi_getinfo(3) into addresses of this provider, best first.
     ///
-    /// With `source` they name the local endpoint, otherwise the peer. `numeric` forbids name look-ups.
+    /// With `source` they name the local endpoint, otherwise the peer. `numeric` forbids name look-ups. None is returned where they say nothing of
+    /// the local endpoint: it may be anywhere.
     ///
     /// # Errors
     /// The cause, for `fi_info --why`: it names what was looked up.

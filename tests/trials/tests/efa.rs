@@ -595,6 +595,14 @@ fn fi_info_shows_what_the_c_library_shows() {
                 .collect::<Vec<_>>()
         };
         assert_eq!(rest(ours), rest(c));
+        // Of the endpoint, its sends, its receives and the domain, in this order.
+        let of_receives = ours.lines().filter(|line| line.contains("caps: ")).nth(2);
+        let of_receives = of_receives.expect("capabilities of receives");
+        let sends = ["FI_READ,", "FI_WRITE,", "FI_SEND"];
+        assert!(
+            !sends.iter().any(|caps| of_receives.contains(caps)),
+            "{of_receives}"
+        );
     }
     assert!(
         ours[0].contains("src_addr: fi_addr_efa://[fe80::ff:fe00:1]:0:0"),

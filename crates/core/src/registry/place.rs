@@ -25,15 +25,15 @@ pub(super) fn places(entry: &ProviderEntry, request: &Request<'_>) -> Result<Vec
     let named = request.node.is_some() || request.service.is_some();
     let mut placed = Vec::new();
     if named && request.is_source() {
-        for src in resolve(entry, request)? {
-            place(
-                entry,
-                request,
-                &offers,
-                Some(src),
-                hinted_dest.clone(),
-                &mut placed,
-            );
+        let found = resolve(entry, request)?;
+        let sources = found.into_iter().map(Some);
+        let sources: Vec<_> = match sources.len() {
+            0 => vec![None],
+            _ => sources.collect(),
+        };
+        for src in sources {
+            let dest = hinted_dest.clone();
+            place(entry, request, &offers, src, dest, &mut placed);
         }
     } else if named {
         for dest in resolve(entry, request)? {

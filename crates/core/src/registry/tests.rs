@@ -110,6 +110,9 @@ fn net_resolve(
     _numeric: bool,
     format: u32,
 ) -> Result<Vec<Address>, Unresolved> {
+    if source && node.is_none() && service == Some("*") {
+        return Ok(Vec::new());
+    }
     let nodes = match node {
         Some("both") => vec!["192.0.2.9", "[2001:db8::9]"],
         Some("nowhere") => vec![],
@@ -406,6 +409,19 @@ fn a_node_that_is_unknown_is_named() {
         refusal.expect("net refuses").to_string(),
         "net: node: Some(\"nowhere\") has no address"
     );
+}
+
+#[test]
+fn a_source_that_says_nothing_is_any_interface() {
+    let request = |flags, service| Request {
+        flags,
+        service,
+        ..Request::default()
+    };
+    let named = ask_net(request(FI_SOURCE, Some("*")), |_| {});
+    let any = ask_net(request(0, None), |_| {});
+    assert!(!any.infos.is_empty());
+    assert_eq!(places_of(&named), places_of(&any));
 }
 
 #[test]
