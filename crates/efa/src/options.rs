@@ -14,17 +14,19 @@ pub(crate) const EMULATED_ATOMICS: i32 = -251_265_021;
 pub(crate) const USE_DEVICE_RDMA: i32 = -251_265_020;
 pub(crate) const SENDRECV_IN_ORDER: i32 = -251_265_019;
 pub(crate) const WRITE_IN_ORDER: i32 = -251_265_018;
+pub(crate) const HOMOGENEOUS_PEERS: i32 = -251_265_017;
 
 /// Those of any endpoint, and those of endpoints with an engine only.
-pub(crate) const ANY: [i32; 6] = [
+pub(crate) const ANY: [i32; 7] = [
     RNR_RETRY,
     EMULATED_READ,
     EMULATED_WRITE,
     USE_DEVICE_RDMA,
     SENDRECV_IN_ORDER,
     WRITE_IN_ORDER,
+    HOMOGENEOUS_PEERS,
 ];
-pub(crate) const WITH_ENGINE: [i32; 7] = [
+pub(crate) const WITH_ENGINE: [i32; 8] = [
     RNR_RETRY,
     EMULATED_READ,
     EMULATED_WRITE,
@@ -32,6 +34,7 @@ pub(crate) const WITH_ENGINE: [i32; 7] = [
     USE_DEVICE_RDMA,
     SENDRECV_IN_ORDER,
     WRITE_IN_ORDER,
+    HOMOGENEOUS_PEERS,
 ];
 
 /// The `rnr_retry` that retries without end: how often a send is retried while its receiver has posted no receive.

@@ -156,6 +156,8 @@ impl Device for QueuePair {
             (options::SENDRECV_IN_ORDER | options::WRITE_IN_ORDER, value) => {
                 options::in_order(value)
             }
+            // Nothing is asked of peers here.
+            (options::HOMOGENEOUS_PEERS, OwnValue::Bool(_)) => Ok(()),
             _ => Err(Errno::NOPROTOOPT),
         }
     }

@@ -7,10 +7,10 @@
 #include "efa.h"
 
 enum { RNR_RETRY = -(0xefa << 16), EMULATED_READ, EMULATED_WRITE, EMULATED_ATOMICS, USE_DEVICE_RDMA, SENDRECV_IN_ORDER,
-       WRITE_IN_ORDER };
+       WRITE_IN_ORDER, HOMOGENEOUS_PEERS };
 
 static const char *const names[] = { "rnr retry", "emulated read", "emulated write", "emulated atomics", "use device rdma",
-				     "sends in order", "writes in order" };
+				     "sends in order", "writes in order", "peers are alike" };
 
 static void get(struct fid_ep *ep, int option)
 {
@@ -53,6 +53,9 @@ int main(int argc, char **argv)
 	set(node.ep, SENDRECV_IN_ORDER, 1, 1);
 	set(node.ep, WRITE_IN_ORDER, 0, 1);
 	set(node.ep, WRITE_IN_ORDER, 1, 1);
+	set(node.ep, HOMOGENEOUS_PEERS, 1, 1);
+	get(node.ep, HOMOGENEOUS_PEERS);
+	set(node.ep, HOMOGENEOUS_PEERS, 0, 1);
 	set(node.ep, RNR_RETRY, 3, 8);
 	set(node.ep, RNR_RETRY, 3, 1);
 	set(node.ep, EMULATED_READ, 1, 1);

@@ -122,6 +122,7 @@ impl Device for EfaRdm {
             qkey: self.name.connid,
             rnr_retry: sets_retries.then_some(self.rnr_retry),
         };
+        self.peers.assumed = reach::index(self.reach.before_handshake());
         self.qp.activate(PORT, change)?;
         self.is_active = true;
         self.post_receives();
@@ -152,6 +153,11 @@ impl Device for EfaRdm {
             (options::SENDRECV_IN_ORDER | options::WRITE_IN_ORDER, value) => {
                 options::in_order(value)
             }
+            (options::HOMOGENEOUS_PEERS, OwnValue::Bool(wanted)) => {
+                self.reach.peers_are_alike = wanted;
+                Ok(())
+            }
+            (options::HOMOGENEOUS_PEERS, OwnValue::Size(_)) => Err(Errno::INVAL),
             _ => Err(Errno::NOPROTOOPT),
         }
     }

@@ -242,7 +242,7 @@ impl EfaRdm {
     fn sent(&mut self, completion: &Completion, sink: &mut impl Sink) {
         let is_sent = completion.status == Status::SUCCESS;
         if !is_sent && completion.vendor_err == NOT_READY {
-            return self.tx.not_ready(completion.wr_id, self.now);
+            return self.not_ready(completion, sink);
         }
         let Some((at, sent)) = self.tx.ended(completion.wr_id) else {
             return;
@@ -271,6 +271,20 @@ impl EfaRdm {
             status::explain(error.code, at.as_ref()),
         );
         if let Some(token) = token {
+            sink.sent(token, Err(error.errno));
+        }
+    }
+
+    /// Handles a send whose receiver was not ready: it is made again, or fails by itself where the application said that it sees to that.
+    fn not_ready(&mut self, completion: &Completion, sink: &mut impl Sink) {
+        let fails = self.reach.fails_not_ready && self.tx.is_awaited(completion.wr_id);
+        if !fails {
+            return self.tx.not_ready(completion.wr_id, self.now);
+        }
+        if let Some((_, sent)) = self.tx.ended(completion.wr_id)
+            && let What::Packet(Some(token)) = sent.what
+        {
+            let error = status::error(completion.vendor_err, false);
             sink.sent(token, Err(error.errno));
         }
     }

@@ -27,6 +27,8 @@ pub(super) struct Peers {
     pub(super) table: PeerTable<EfaAddress, Peer>,
     /// The peers that a source may be, in the order in which they were first known.
     sources: HashMap<Source, Vec<PeerId>>,
+    /// What the device does by itself with a peer whose handshake is not here, [`super::reach::index`].
+    pub(super) assumed: usize,
 }
 
 /// What is kept of a peer.
@@ -79,9 +81,11 @@ impl Peers {
         let ah = domain.handle(&at.gid)?;
         let source = (ah.efa_number()?, at.qpn);
         let mut former = None;
+        let ways = self.assumed;
         let number = self.table.number(&at, |_, before| {
             former = before.map(|before| before.source);
-            (Address::Efa(at), Peer::new(at, ah, source))
+            let peer = Peer::new(at, ah, source);
+            (Address::Efa(at), Peer { ways, ..peer })
         });
         let number = number.ok_or(Errno::NOMEM)?;
         if let Some(former) = former {

@@ -15,6 +15,7 @@ use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::efa::{Content, Form, Pieces, Write};
 
 use super::access_table::{Access, Accesses, Tell, is_nameable};
+use super::peers::Peer;
 use super::tx::{AccessPiece, Sent, What};
 use super::{Deferred, EfaRdm};
 use crate::post::wire_data;
@@ -42,7 +43,7 @@ impl EfaRdm {
     /// nothing to nowhere, as the C library does.
     pub(super) fn ask_for_handshake(&mut self, peer: PeerId) -> Result<(), PostError> {
         let row = self.peers.get(peer);
-        let Some(row) = row.filter(|row| self.reach.reads && row.features.is_none()) else {
+        let Some(row) = row.filter(|row| self.awaits_handshake(row)) else {
             return Ok(());
         };
         if !row.was_asked {
@@ -64,6 +65,11 @@ impl EfaRdm {
             }
         }
         Err(self.block(peer))
+    }
+
+    /// Returns whether it depends on the handshake of a peer how it is reached, and that is not here.
+    fn awaits_handshake(&self, row: &Peer) -> bool {
+        self.reach.reads && !self.reach.peers_are_alike && row.features.is_none()
     }
 
     /// Begins a read or write that the device carries out.

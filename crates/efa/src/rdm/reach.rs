@@ -2,7 +2,7 @@
 
 use oxifabric_engine::OneSided;
 use oxifabric_ibv::EfaCaps;
-use oxifabric_types::{Caps, Info};
+use oxifabric_types::{Caps, Info, ResourceMgmt};
 use oxifabric_wire::efa::feature;
 
 use crate::hardware::Hardware;
@@ -29,6 +29,10 @@ pub(super) struct Reach {
     reports: bool,
     /// Writes with data use up no receive.
     tells_unsolicited: bool,
+    /// The application says that all peers have such a device, and use it as this end does.
+    pub(super) peers_are_alike: bool,
+    /// A message fails whose receiver is not ready: the application prevents that itself (FI_RM_DISABLED).
+    pub(super) fails_not_ready: bool,
     part: u32,
     /// The version of the interface that the application has.
     pub(super) api_version: u32,
@@ -60,6 +64,8 @@ impl Reach {
             exposes: false,
             reports: (info.caps | info.rx.caps).contains(Caps::RMA_EVENT),
             tells_unsolicited,
+            peers_are_alike: false,
+            fails_not_ready: info.domain.resource_mgmt == ResourceMgmt::Disabled,
             part,
             api_version,
         };
@@ -87,6 +93,14 @@ impl Reach {
             features |= feature::UNSOLICITED;
         }
         features
+    }
+
+    /// Returns which accesses the device carries out with a peer whose handshake is not here.
+    pub(super) fn before_handshake(self) -> OneSided {
+        match self.peers_are_alike {
+            true => self.with(self.features(), Some(self.part)),
+            false => OneSided::empty(),
+        }
     }
 
     /// Returns which accesses the device carries out with a peer whose handshake says this.
@@ -118,6 +132,8 @@ mod tests {
             exposes: true,
             reports: false,
             tells_unsolicited: true,
+            peers_are_alike: false,
+            fails_not_ready: false,
             part,
             api_version: 0,
         }
@@ -154,6 +170,20 @@ mod tests {
         let reads = |own, peer| reach(own).with(ALL, Some(peer)).contains(OneSided::READ);
         assert!(reads(FIRST, FIRST) && reads(0xefa1, 0xefa2));
         assert!(!reads(FIRST, 0xefa1) && !reads(0xefa1, FIRST));
+    }
+
+    #[test]
+    fn peers_that_are_alike_are_known_before_their_handshake() {
+        let alike = |part| Reach {
+            peers_are_alike: true,
+            ..reach(part)
+        };
+        assert_eq!(reach(1).before_handshake(), OneSided::empty());
+        for part in [FIRST, 0xefa1] {
+            let known = alike(part).with(ALL, Some(part));
+            assert_eq!(alike(part).before_handshake(), known);
+            assert!(known.contains(OneSided::READ));
+        }
     }
 
     #[test]

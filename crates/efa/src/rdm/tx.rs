@@ -253,6 +253,15 @@ impl TxPool {
         Some((at, sent))
     }
 
+    /// Returns whether the engine waits for the end of a packet.
+    pub(super) fn is_awaited(&self, wr_id: u64) -> bool {
+        let slot = usize::try_from(wr_id)
+            .ok()
+            .and_then(|at| self.slots.get(at));
+        let what = slot.and_then(|slot| slot.sent).map(|sent| sent.what);
+        matches!(what, Some(What::Packet(Some(_))))
+    }
+
     /// Has a request made again whose receiver was not ready.
     pub(super) fn not_ready(&mut self, wr_id: u64, now: Instant) {
         if let Ok(at) = u32::try_from(wr_id) {
