@@ -25,10 +25,12 @@ pub(crate) struct Params {
     /// From which length on a message, and what is written, is read by the receiver's device.
     pub(crate) min_read_message: usize,
     pub(crate) min_read_write: usize,
+    /// Up to which length a message is sent before its receiver asks for it.
+    pub(crate) max_medium: usize,
 }
 
 /// The table that `fi_info -e` prints.
-pub(crate) static TABLE: [Parameter; 7] = [
+pub(crate) static TABLE: [Parameter; 8] = [
     Parameter {
         name: "iface",
         kind: ParameterKind::Text,
@@ -71,6 +73,12 @@ pub(crate) static TABLE: [Parameter; 7] = [
         help: "Let the target's device read what is written, of at least this length, where both devices can read and one cannot write",
         default: "65536",
     },
+    Parameter {
+        name: "inter_max_medium_message_size",
+        kind: ParameterKind::Size,
+        help: "Send messages of at most this length at once, in several packets if need be; longer ones when the receiver asks for them",
+        default: "65536",
+    },
 ];
 
 impl Params {
@@ -87,6 +95,7 @@ impl Params {
                 rdma: TABLE[4].text("efa").map(|_| TABLE[4].bool("efa")),
                 min_read_message: TABLE[5].size("efa"),
                 min_read_write: TABLE[6].size("efa"),
+                max_medium: TABLE[7].size("efa"),
             }
         })
     }

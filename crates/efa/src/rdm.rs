@@ -18,6 +18,7 @@ mod expose;
 mod held;
 mod link;
 mod liveness;
+mod medium;
 mod offer;
 mod operations;
 mod order;

@@ -315,6 +315,8 @@ pub struct Limits {
     /// Longest message that is sent at once in several frames (at least `eager`). Writes of more than one frame wait for an answer where the
     /// peer can pull them: it can refuse them then.
     pub segmented: usize,
+    /// Writes and responses may be sent at once in several frames, too.
+    pub segmented_rma: bool,
     /// Longest body of one [`Kind::Segment`] frame.
     pub segment: usize,
     /// Untagged messages may use `MsgRts`; otherwise they go eagerly, whatever their length.

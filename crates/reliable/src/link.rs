@@ -114,6 +114,7 @@ pub trait PacketPort {
 const LIMITS: Limits = Limits {
     eager: EAGER,
     segmented: EAGER,
+    segmented_rma: true,
     segment: EAGER,
     rndv_msg: true,
     rndv_tagged: true,

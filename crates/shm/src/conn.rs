@@ -107,6 +107,7 @@ pub(crate) fn limits(params: &Params, layout: Layout, pull: bool) -> Limits {
     Limits {
         eager,
         segmented: params.segmented_size.max(sent).max(eager),
+        segmented_rma: true,
         segment: params.segment_size.clamp(INJECT_SIZE, longest),
         rndv_msg: true,
         rndv_tagged: true,

@@ -179,6 +179,7 @@ fn limits(nic: &NicPlan, mtu: usize) -> Limits {
     Limits {
         eager: mtu,
         segmented: 4 * mtu,
+        segmented_rma: true,
         segment: mtu,
         rndv_msg: true,
         rndv_tagged: true,

@@ -8,6 +8,7 @@ use crate::cm::Negotiated;
 pub const UNKNOWN: Limits = Limits {
     eager: usize::MAX,
     segmented: usize::MAX,
+    segmented_rma: true,
     segment: usize::MAX,
     rndv_msg: false,
     rndv_tagged: false,

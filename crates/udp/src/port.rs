@@ -61,6 +61,7 @@ impl Device for UdpPort {
             limits: Limits {
                 eager: LONGEST,
                 segmented: LONGEST,
+                segmented_rma: true,
                 segment: LONGEST,
                 rndv_msg: false,
                 rndv_tagged: false,

@@ -179,6 +179,7 @@ impl Device for MailboxDevice {
             limits: Limits {
                 eager: FRAME,
                 segmented: FRAME,
+                segmented_rma: true,
                 segment: FRAME,
                 rndv_msg: true,
                 rndv_tagged: true,

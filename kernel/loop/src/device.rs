@@ -19,6 +19,7 @@ use crate::ports::{self, Incoming, Ports};
 pub(crate) const LIMITS: Limits = Limits {
     eager: 4096,
     segmented: 16 << 10,
+    segmented_rma: true,
     segment: 4096,
     rndv_msg: true,
     rndv_tagged: true,

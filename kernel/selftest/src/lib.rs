@@ -32,6 +32,7 @@ const fn limits(segmented: usize, pull: bool) -> Limits {
     Limits {
         eager: world::EAGER,
         segmented,
+        segmented_rma: true,
         segment: 100,
         rndv_msg: true,
         rndv_tagged: true,

@@ -160,6 +160,7 @@ impl<const READS: bool> Device for MockDevice<READS> {
             limits: Limits {
                 eager: 1 << 20,
                 segmented: 1 << 20,
+                segmented_rma: true,
                 segment: 1 << 20,
                 rndv_msg: false,
                 rndv_tagged: false,

@@ -8,10 +8,11 @@ use oxifabric_ibv::{Completion, Opcode, Status};
 use oxifabric_mem::Iov;
 use oxifabric_provider::log;
 use oxifabric_types::{Errno, Instant, PeerId};
-use oxifabric_wire::efa::{DATA_HEADER, HEADER_MAX};
+use oxifabric_wire::efa::HEADER_MAX;
 
 use super::tx::What;
 use super::{EfaRdm, reach};
+use crate::params::Params;
 use crate::post::{RECEIVE, wire_data};
 use crate::status;
 
@@ -22,13 +23,20 @@ const BATCHES: usize = 8;
 /// The status of a device for a message whose receiver had posted no receive.
 const NOT_READY: u32 = 10;
 
-/// Returns what packets of this length can carry, with a device that reads what peers announce, and carries out these accesses.
-pub(super) const fn limits(mtu: usize, pull: bool, one_sided: OneSided) -> Limits {
+/// Returns what packets of this length can carry, with a device that reads what peers announce, and carries out these accesses. Messages that peers
+/// read are not sent in several packets.
+pub(super) fn limits(mtu: usize, pull: bool, one_sided: OneSided) -> Limits {
     let eager = mtu.saturating_sub(HEADER_MAX);
+    let (medium, min_read) = (Params::read().max_medium, Params::read().min_read_message);
+    let segmented = match one_sided.contains(OneSided::READ) {
+        true => medium.min(min_read.saturating_sub(1)),
+        false => medium,
+    };
     Limits {
         eager,
-        segmented: eager,
-        segment: mtu.saturating_sub(DATA_HEADER),
+        segmented: segmented.max(eager),
+        segmented_rma: false,
+        segment: eager,
         rndv_msg: true,
         rndv_tagged: true,
         rndv_rma: true,
@@ -36,6 +44,12 @@ pub(super) const fn limits(mtu: usize, pull: bool, one_sided: OneSided) -> Limit
         ack_on_arrival: false,
         one_sided,
     }
+}
+
+/// Returns whether a frame is a message that fits one packet.
+fn is_whole_message(frame: &Frame<'_>) -> bool {
+    let is_message = matches!(frame.header.kind, Kind::Msg | Kind::Tagged);
+    is_message && frame.len == frame.body.len()
 }
 
 impl Link for EfaRdm {
@@ -58,7 +72,8 @@ impl Link for EfaRdm {
                 return self.begin_access(peer, &frame, token);
             }
         }
-        let awaits = frame.transmit_complete;
+        let may_fail = self.reach.fails_not_ready && is_whole_message(&frame);
+        let awaits = frame.transmit_complete || may_fail;
         match self.send_frame(peer, &frame, awaits.then_some(token)) {
             Ok(true) if awaits => Ok(Posted::Pending),
             Ok(_) => Ok(Posted::Done),

@@ -37,6 +37,8 @@ pub(super) struct Operation {
 pub(super) enum OperationKind {
     /// A message, write or atomic was sent that the peer acknowledges.
     Sent { mine: u32 },
+    /// A message is being sent in several packets: what the engine said of it, and its number.
+    Medium { header: Header, number: u32 },
     /// Data was announced that the peer asks for.
     Offer(Offer),
     /// Memory was announced that the peer's device reads.

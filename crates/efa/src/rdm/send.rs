@@ -51,6 +51,9 @@ impl EfaRdm {
         frame: &Frame<'_>,
         token: Option<TxToken>,
     ) -> Result<(), Errno> {
+        if frame.len < frame.body.len() {
+            return self.begin_medium(peer, frame);
+        }
         let send_id = self.expect_receipt(peer, &frame.header)?;
         let message = Message {
             send_id: send_id.unwrap_or(0),

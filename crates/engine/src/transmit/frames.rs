@@ -125,9 +125,11 @@ impl Transmit {
             || limits.carries_out(&self.header);
         // A write that waits for an answer can be refused. Where nothing can be pulled, that would cost it a round trip.
         let waits = rndv && limits.pull && self.header.kind == Kind::Write;
+        let is_access = matches!(self.header.kind, Kind::Write | Kind::Response);
+        let may_be_segmented = limits.segmented_rma || !is_access;
         if len <= limits.eager || is_whole {
             Stage::Sent
-        } else if len <= limits.segmented && !waits {
+        } else if len <= limits.segmented && !waits && may_be_segmented {
             Stage::Sending(limits.eager)
         } else if rndv {
             Stage::RtsSent

@@ -180,6 +180,7 @@ impl Bench {
             limits: Limits {
                 eager: 8,
                 segmented: 20,
+                segmented_rma: true,
                 segment: 6,
                 rndv_msg: true,
                 rndv_tagged: true,

@@ -67,6 +67,7 @@ impl Config {
             limits: Limits {
                 eager: 16,
                 segmented: 64,
+                segmented_rma: true,
                 segment: 20,
                 rndv_msg: true,
                 rndv_tagged: true,
