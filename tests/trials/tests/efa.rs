@@ -611,6 +611,35 @@ fn fi_info_shows_what_the_c_library_shows() {
     );
 }
 
+/// Messages of up to 64 KiB are sent to an application that makes no progress. Where the sender said that it sees to receives itself, those that
+/// find none are refused.
+#[test]
+fn sends_to_an_application_that_computes_end() {
+    let ours = require!(Library::under_test());
+    for (what, sent) in [
+        ("messages", "sent 6, 0 refused"),
+        ("overrun", "sent 1100, "),
+    ] {
+        let arguments = |folder: &Path| format!("{} $NAME {what}", folder.display());
+        let outcome = require!(run(
+            "unattended",
+            [&ours, &ours],
+            "hosts = 2\n",
+            1,
+            arguments
+        ));
+        outcome.expect_success();
+        assert!(outcome.stdout.contains(sent), "{outcome}");
+        let all = outcome.stdout.contains("received 6");
+        let refused = outcome.stdout.contains("refused") && !outcome.stdout.contains(", 0 refused");
+        assert_eq!(
+            (all, refused),
+            (what == "messages", what == "overrun"),
+            "{outcome}"
+        );
+    }
+}
+
 /// Options that only this provider has say what they say in the C library, and take what they take there.
 #[test]
 fn options_are_those_of_the_c_library() {

@@ -1,0 +1,149 @@
+/*
+ * unattended FOLDER a|b messages|overrun
+ *
+ * The endpoint b does not make progress until a is done with its sends, which end all the same. With messages these are of all lengths that are
+ * sent before the receiver asks for them, and b receives them then. With overrun there are more than b's device has receives for, and a has said
+ * that it sees to that itself and that none is to be tried again: some end with FI_ENORX.
+ *
+ * a prints "sent N, M refused", b "received N".
+ */
+#include "efa.h"
+
+enum { LONGEST = 65536, OVERRUN = 1100, RNR_RETRY = -(0xefa << 16) };
+
+static const size_t lengths[] = { 0, 8760, 8761, 20000, LONGEST - 1, LONGEST };
+
+enum { MESSAGES = sizeof lengths / sizeof *lengths };
+
+static uint8_t bytes[LONGEST];
+
+static void fill(int message)
+{
+	for (size_t at = 0; at < lengths[message]; at++)
+		bytes[at] = (uint8_t)(mixed((unsigned)message) + at * 7);
+}
+
+/* Waits for one completion; returns the error of an operation that failed. */
+static int ended(struct node *node)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry error = { 0 };
+	double deadline = now_s() + PATIENCE_S;
+	ssize_t got;
+
+	while ((got = fi_cq_read(node->cq, &entry, 1)) == -FI_EAGAIN)
+		if (now_s() > deadline)
+			expect("completion", -FI_ETIMEDOUT);
+	if (got == -FI_EAVAIL) {
+		expect("fi_cq_readerr", fi_cq_readerr(node->cq, &error, 0));
+		return error.err;
+	}
+	expect("fi_cq_read", got);
+	return 0;
+}
+
+static void send_all(struct node *node, fi_addr_t peer, int count, size_t only)
+{
+	static struct fi_context2 contexts[OVERRUN];
+	int under_way = 0, refused = 0;
+
+	for (int message = 0; message < count || under_way; ) {
+		ssize_t code = -FI_EAGAIN;
+
+		if (message < count) {
+			size_t len = only;
+
+			/* Each message has the buffer alone. */
+			if (!only && !under_way)
+				fill(message), len = lengths[message];
+			if (only || !under_way)
+				code = fi_send(node->ep, bytes, len, NULL, peer, &contexts[message]);
+		}
+		if (!code) {
+			message++;
+			under_way++;
+		} else if (code != -FI_EAGAIN) {
+			expect("fi_send", code);
+		} else {
+			int error = ended(node);
+
+			if (error && error != FI_ENORX)
+				expect("a send", -error);
+			refused += error != 0;
+			under_way--;
+		}
+	}
+	printf("sent %d, %d refused\n", count, refused);
+}
+
+static void receive_all(struct node *node)
+{
+	static uint8_t buffers[MESSAGES][LONGEST];
+	static struct fi_context2 contexts[MESSAGES];
+
+	for (int message = 0; message < MESSAGES; message++)
+		expect("fi_recv", fi_recv(node->ep, buffers[message], LONGEST, NULL, FI_ADDR_UNSPEC, &contexts[message]));
+	for (int message = 0; message < MESSAGES; message++)
+		if (ended(node))
+			expect("a receive", -FI_EIO);
+	for (int message = 0; message < MESSAGES; message++) {
+		fill(message);
+		if (memcmp(bytes, buffers[message], lengths[message]))
+			expect("what was received", -FI_EIO);
+	}
+	printf("received %d\n", MESSAGES);
+}
+
+/* As node_make; sends are not tried again if that is said. */
+static void make(struct node *node, int never_again)
+{
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
+	struct fi_av_attr av_attr = { .type = FI_AV_UNSPEC };
+	size_t times = 0;
+
+	expect("fi_fabric", fi_fabric(node->info->fabric_attr, &node->fabric, NULL));
+	expect("fi_domain", fi_domain(node->fabric, node->info, &node->domain, NULL));
+	expect("fi_av_open", fi_av_open(node->domain, &av_attr, &node->av, NULL));
+	expect("fi_cq_open", fi_cq_open(node->domain, &cq_attr, &node->cq, NULL));
+	expect("fi_endpoint", fi_endpoint(node->domain, node->info, &node->ep, NULL));
+	if (never_again)
+		expect("fi_setopt", fi_setopt(&node->ep->fid, FI_OPT_ENDPOINT, RNR_RETRY, &times, sizeof times));
+	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->av->fid, 0));
+	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->cq->fid, FI_TRANSMIT | FI_RECV));
+	expect("fi_enable", fi_enable(node->ep));
+}
+
+int main(int argc, char **argv)
+{
+	struct fi_info *hints = efa_hints("efa", FI_MSG);
+	struct node node = { 0 };
+	int overruns;
+
+	if (argc != 4)
+		return 2;
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	overruns = !strcmp(argv[3], "overrun");
+	hints->domain_attr->mr_mode = 0;
+	if (overruns)
+		hints->domain_attr->resource_mgmt = FI_RM_DISABLED;
+	expect("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &node.info));
+	fi_freeinfo(hints);
+	make(&node, overruns);
+	if (!strcmp(argv[2], "a")) {
+		fi_addr_t peer = node_meet(&node, argv[1], "b");
+
+		send_all(&node, peer, overruns ? OVERRUN : MESSAGES, overruns ? 32 : 0);
+		node_publish(&node, argv[1], "a");
+		if (!overruns)
+			node_meet(&node, argv[1], "received");
+	} else {
+		node_publish(&node, argv[1], "b");
+		node_meet(&node, argv[1], "a");
+		if (!overruns)
+			receive_all(&node);
+		node_publish(&node, argv[1], "received");
+	}
+	node_end(&node);
+	fi_freeinfo(node.info);
+	return 0;
+}
