@@ -147,16 +147,24 @@ fn names(text: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn devices_are_admitted_by_their_whole_names() {
-        let with = |text| Params {
-            ifaces: names(text),
+    fn unset() -> Params {
+        Params {
+            ifaces: Vec::new(),
             tx_size: None,
             rx_size: None,
             unsolicited: true,
             rdma: None,
+            max_medium: 0,
             min_read_message: 0,
             min_read_write: 0,
+        }
+    }
+
+    #[test]
+    fn devices_are_admitted_by_their_whole_names() {
+        let with = |text| Params {
+            ifaces: names(text),
+            ..unset()
         };
         for text in ["", "all", " , "] {
             assert!(with(text).admits("efa_0"), "{text:?}");
@@ -168,15 +176,7 @@ mod tests {
 
     #[test]
     fn devices_read_unless_they_are_told_not_to_or_the_application_is_old() {
-        let with = |rdma| Params {
-            ifaces: Vec::new(),
-            tx_size: None,
-            rx_size: None,
-            unsolicited: true,
-            rdma,
-            min_read_message: 0,
-            min_read_write: 0,
-        };
+        let with = |rdma| Params { rdma, ..unset() };
         let uses = |rdma, minor: u32, part| with(rdma).uses_rdma((1 << 16) | minor, part);
         assert!(uses(None, 18, 0xefa1) && uses(None, 17, 0xefa2));
         assert!(!uses(None, 17, 0xefa1) && uses(Some(true), 17, 0xefa1));

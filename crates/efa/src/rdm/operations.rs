@@ -154,9 +154,11 @@ impl OperationKind {
                     .is_none()
                     .then_some(announcement.header.id)
             }
-            Self::Owed { .. } | Self::Incoming(_) | Self::Answer { .. } | Self::Fetch { .. } => {
-                None
-            }
+            Self::Medium { .. }
+            | Self::Owed { .. }
+            | Self::Incoming(_)
+            | Self::Answer { .. }
+            | Self::Fetch { .. } => None,
         }
     }
 }
