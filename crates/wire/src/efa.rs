@@ -20,8 +20,6 @@ pub const MAX_PIECES: usize = 4;
 pub const HEADER_MAX: usize = 24 + MAX_PIECES * 24 + 40 + 8;
 /// The header of [`Content::ReadResponse`] and [`Content::AtomicResponse`].
 pub const RESPONSE_HEADER: usize = 24;
-/// The longest header of [`Content::Data`].
-pub const DATA_HEADER: usize = 32;
 
 /// Bits of [`Content::Handshake`]: what an endpoint can do beyond the base of the protocol, and wants of its peer.
 pub mod feature {
