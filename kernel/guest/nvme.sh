@@ -7,12 +7,16 @@ rdma-up || fails "a software RDMA device"
 for module in crct10dif_common crct10dif_generic crc-t10dif crc64 crc64_rocksoft_generic crc64-rocksoft t10-pi nvme-core nvme-fabrics nvme-rdma nvmet nvmet-rdma; do
     insmod /mod/$module.ko $([ $module != nvme-core ] || echo multipath=N) || fails $module
 done
+# What both export: a disk in memory, or a file in memory with BACKING=/tmp/disk.
 insmod /mod/brd.ko rd_nr=1 rd_size=65536 || fails brd
+BACKING=${BACKING:-/dev/ram0}
+[ -b $BACKING ] || dd if=/dev/zero of=$BACKING bs=1M count=64 2> /dev/null
 
 mount -t configfs configfs /sys/kernel/config
 cd /sys/kernel/config/nvmet && mkdir subsystems/disk subsystems/disk/namespaces/1 ports/1 || fails "a target of NVMe"
 echo 1 > subsystems/disk/attr_allow_any_host
-echo /dev/ram0 > subsystems/disk/namespaces/1/device_path
+echo $BACKING > subsystems/disk/namespaces/1/device_path
+[ -b $BACKING ] || echo 1 > subsystems/disk/namespaces/1/buffered_io
 echo 1 > subsystems/disk/namespaces/1/enable
 for is in trtype=rdma adrfam=ipv4 traddr=10.0.0.1 trsvcid=4420; do echo ${is#*=} > ports/1/addr_${is%=*}; done
 ln -s /sys/kernel/config/nvmet/subsystems/disk ports/1/subsystems/disk || fails "NVMe over the device"
@@ -21,7 +25,7 @@ host=nqn.2014-08.org.nvmexpress:uuid:4ddcdd5a-ff66-4d5e-b1ec-e1a7be2ed9b0
 echo "transport=rdma,traddr=10.0.0.1,trsvcid=4420,nqn=disk,hostnqn=$host,queue_size=${QUEUE:-128}" > /dev/nvme-fabrics || fails "a connection of NVMe"
 for wait in $(seq 100); do [ -b /dev/nvme0n1 ] && break; sleep 0.1; done
 
-insmod /mod/kofi.ko && insmod /mod/kofi_verbs.ko && insmod /mod/kofi_target.ko provider=kofi_verbs node=10.0.0.1 file=/dev/ram0 &&
+insmod /mod/kofi.ko && insmod /mod/kofi_verbs.ko && insmod /mod/kofi_target.ko provider=kofi_verbs node=10.0.0.1 file=$BACKING &&
     insmod /mod/kofi_blk.ko provider=kofi_verbs node=10.0.0.1 longest=131072 || fails "a disk of kofi"
 for disk in nvme0n1 kofi0; do
     [ -b /dev/$disk ] || fails $disk

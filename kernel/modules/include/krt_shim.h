@@ -221,7 +221,7 @@ static struct workqueue_struct *krt_workers;
 
 static inline int krt_start(void)
 {
-	krt_workers = alloc_workqueue(KBUILD_MODNAME, WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	krt_workers = alloc_workqueue(KBUILD_MODNAME, WQ_MEM_RECLAIM, 0);
 	return krt_workers ? 0 : -ENOMEM;
 }
 

@@ -270,7 +270,7 @@ static int __init kofi_target_init(void)
 	if (status || !connections || connections > SESSIONS)
 		return status ?: -EINVAL;
 	disk.about.longest = longest;
-	on.workers = alloc_workqueue("kofi_target", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	on.workers = alloc_workqueue("kofi_target", WQ_MEM_RECLAIM, 0);
 	status = on.workers ? target_open_fabric() : -ENOMEM;
 	if (!status) {
 		/* A slot has at most two operations under way: the answer to a request, and the access for the next one. */
