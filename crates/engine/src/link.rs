@@ -160,7 +160,8 @@ pub trait Sink {
     }
 
     /// Reports that the peer is gone or could not be reached. Called once, after the results of all its pending
-    /// frames, bodies and pulls; later posts start a new connection if the link can make one.
+    /// frames, bodies and pulls; later posts start a new connection if the link can make one. If it cannot, ever, this is called again for
+    /// receives from the peer that were posted since.
     fn peer_down(&mut self, peer: PeerId, why: Errno);
 }
 

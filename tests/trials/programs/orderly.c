@@ -7,7 +7,7 @@
  * refused it begins with reads and a write of memory that there is not, which fail. With long many messages are longer, up to 8 MiB.
  *
  * With sleep the program sleeps on its queue. With mortal the other one may be killed at any time: an operation towards it fails then,
- * the program closes all that it has opened, and prints "gone: ERROR: REASON".
+ * and so does a receive from it alone that is posted then. The program closes all that it has opened, and prints "gone: ERROR: REASON".
  *
  * It prints how much it received, "received N messages, M bytes".
  */
@@ -127,6 +127,27 @@ static void check(struct party *me, struct slot *slot, const struct fi_cq_tagged
 	post(me, slot);
 }
 
+/* A receive from the other one alone, which is gone, fails too. */
+static void expect_nothing_more(struct party *me)
+{
+	static struct slot last;
+	struct fi_cq_tagged_entry entry;
+	double deadline = now_s() + PATIENCE_S;
+
+	expect("fi_recv", fi_recv(me->node.ep, me->scratch, 1, me->desc, me->peer, &last.context));
+	while (now_s() < deadline) {
+		struct fi_cq_err_entry error = { 0 };
+
+		if (fi_cq_read(me->node.cq, &entry, 1) != -FI_EAVAIL)
+			continue;
+		expect("fi_cq_readerr", fi_cq_readerr(me->node.cq, &error, 0));
+		if (error.op_context == &last)
+			return;
+	}
+	printf("a receive from a peer that is gone does not end\n");
+	exit(6);
+}
+
 static void failed(struct party *me)
 {
 	struct fi_cq_err_entry error = { 0 };
@@ -144,6 +165,7 @@ static void failed(struct party *me)
 	printf("%s: %d (%s): %s\n", me->mortal ? "gone" : "failed", error.err, fi_strerror(error.err), reason);
 	if (!me->mortal)
 		exit(4);
+	expect_nothing_more(me);
 	finish(me);
 	exit(0);
 }

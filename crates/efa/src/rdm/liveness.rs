@@ -84,7 +84,12 @@ impl EfaRdm {
             let Some(row) = self.peers.get_mut(peer) else {
                 continue;
             };
-            if row.has_met && row.gone.is_none() && now.since(row.heard_at) >= ASK_AGAIN {
+            if let Some(why) = row.gone {
+                // A receive from it alone was posted since: its address names no other endpoint, ever.
+                sink.peer_down(peer, why);
+                continue;
+            }
+            if row.has_met && now.since(row.heard_at) >= ASK_AGAIN {
                 row.heard_at = now;
                 self.owe_handshake(peer);
             }
