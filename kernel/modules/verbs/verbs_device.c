@@ -289,6 +289,8 @@ struct kv_domain *kv_domain_open(const char *name, size_t len, int *status)
 
 void kv_domain_close(struct kv_domain *of)
 {
+	unsigned int saved = memalloc_noio_save();
+
 	if (!IS_ERR_OR_NULL(of->qp))
 		ib_destroy_qp(of->qp);
 	if (!IS_ERR_OR_NULL(of->cq))
@@ -298,4 +300,5 @@ void kv_domain_close(struct kv_domain *of)
 	if (of->device)
 		ib_device_put(of->device);
 	kfree(of);
+	memalloc_noio_restore(saved);
 }

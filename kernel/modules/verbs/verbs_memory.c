@@ -56,8 +56,10 @@ static int kv_domain_step(struct kv_domain *of, struct ib_send_wr *work)
 	}
 	if (!status && kv_fails > 0)
 		ib_modify_qp(of->qp, &error, IB_QP_STATE);
-	if (!status)
+	if (!status) {
 		status = ib_post_send(of->qp, work, NULL);
+		of->is_ready = !status;
+	}
 	if (!status) {
 		wait_for_completion(&step.done);
 		if (step.status) {
@@ -141,11 +143,11 @@ struct kv_region *kv_region_new(struct kv_domain *of, void *base, size_t len, bo
 	region->of = of;
 	saved = memalloc_noio_save();
 	*status = kv_region_make(region, base, len, access);
-	memalloc_noio_restore(saved);
-	if (*status) {
+	if (*status)
 		kv_region_drop(region);
+	memalloc_noio_restore(saved);
+	if (*status)
 		return NULL;
-	}
 	*key = region->mr->rkey;
 	return region;
 }
@@ -153,10 +155,12 @@ struct kv_region *kv_region_new(struct kv_domain *of, void *base, size_t len, bo
 void kv_region_free(struct kv_region *region)
 {
 	struct ib_send_wr work = { .opcode = IB_WR_LOCAL_INV, .ex.invalidate_rkey = region->mr->rkey };
+	unsigned int saved = memalloc_noio_save();
 
 	/* Where that fails, ending the registration does it. */
 	kv_domain_step(region->of, &work);
 	kv_region_drop(region);
+	memalloc_noio_restore(saved);
 }
 
 static enum dma_data_direction kv_direction(bool is_written)

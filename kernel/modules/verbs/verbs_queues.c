@@ -104,12 +104,16 @@ static void kv_settle(struct ib_device *device)
 /* After this the device does not touch the memory of any work. */
 void kv_queues_close(struct kv_link *of)
 {
+	unsigned int saved;
+
 	if (!of->cq)
 		return;
+	saved = memalloc_noio_save();
 	rdma_disconnect(of->id);
 	rdma_destroy_qp(of->id);
 	kv_settle(of->cq->device);
 	ib_destroy_cq(of->cq);
+	memalloc_noio_restore(saved);
 	of->cq = NULL;
 }
 

@@ -75,7 +75,15 @@ impl Stage {
                 kind::DEVICE_REMOVAL,
                 Self::Resolving | Self::Routing | Self::Asking | Self::Accepting,
             ) => self.fail(Errno::NODEV, Vec::new()),
-            (kind::DISCONNECTED | kind::DEVICE_REMOVAL, Self::Connected) => {
+            // A message of the peer may have come before the manager gave up waiting for its last word.
+            (
+                kind::DISCONNECTED
+                | kind::DEVICE_REMOVAL
+                | kind::UNREACHABLE
+                | kind::REJECTED
+                | kind::CONNECT_ERROR,
+                Self::Connected,
+            ) => {
                 *self = Self::Over;
                 Step::Tell(ConnectionEvent::Shutdown, true)
             }
@@ -133,6 +141,16 @@ mod tests {
         let ended = stage.take(&event(kind::DISCONNECTED, 0, &[]));
         assert_eq!(ended, Step::Tell(ConnectionEvent::Shutdown, true));
         assert_eq!(stage.take(&event(kind::DISCONNECTED, 0, &[])), Step::Wait);
+    }
+
+    #[test]
+    fn a_connection_that_the_manager_gives_up_after_a_message_has_ended() {
+        for given_up in [kind::UNREACHABLE, kind::REJECTED, kind::CONNECT_ERROR] {
+            let mut stage = Stage::Accepting;
+            assert!(matches!(stage.heard(), Step::Tell(..)));
+            let ended = stage.take(&event(given_up, 0, &[]));
+            assert_eq!(ended, Step::Tell(ConnectionEvent::Shutdown, true));
+        }
     }
 
     #[test]
