@@ -79,7 +79,7 @@ pub(crate) fn run(machine: Machine) -> ExitCode {
     all += unmodified_programs();
     all += address_sanitizer();
     let mut fuzzing = program("oxifabric-campaign");
-    fuzzing.args(["--seconds", "40"]);
+    fuzzing.args(["--seconds", "30"]);
     all += counted("fuzzing", fuzzing, false);
     all += kernel_modules();
     conclude(&all, machine)
