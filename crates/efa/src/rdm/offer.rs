@@ -84,8 +84,8 @@ impl EfaRdm {
         let id = id.ok_or(Errno::CONNRESET)?;
         let offer = match self.operations.get(peer, id) {
             Some(OperationKind::Offer(offer)) => offer,
-            Some(&mut OperationKind::Medium { header, number }) => {
-                self.go_on_with_medium(peer, frame, (&header, number, id), token)?;
+            Some(&mut OperationKind::Medium(medium)) => {
+                self.go_on_with_medium(peer, frame, id, medium, token)?;
                 return Ok(true);
             }
             _ => return Err(Errno::CONNRESET),
@@ -106,15 +106,18 @@ impl EfaRdm {
             self.send(peer, content, &frame.body.slice(offset, len), token)?;
         }
         if end == offer.len {
-            self.mine.remove(&offer.mine);
-            match self.operations.get(peer, id) {
-                Some(kind) if offer.wants_receipt => {
-                    *kind = OperationKind::Sent { mine: offer.mine }
-                }
-                _ => drop(self.operations.remove(peer, id)),
-            }
+            self.end_sending(peer, id, offer.mine, offer.wants_receipt);
         }
         Ok(len > 0)
+    }
+
+    /// Ends an operation of which all is sent: it waits for its receipt, or is forgotten. `mine` is its id in the engine.
+    pub(super) fn end_sending(&mut self, peer: PeerId, id: u32, mine: u32, wants_receipt: bool) {
+        self.mine.remove(&mine);
+        match self.operations.get(peer, id) {
+            Some(kind) if wants_receipt => *kind = OperationKind::Sent { mine },
+            _ => drop(self.operations.remove(peer, id)),
+        }
     }
 
     pub(super) fn announce_write(&mut self, peer: PeerId, frame: &Frame<'_>) -> Result<(), Errno> {

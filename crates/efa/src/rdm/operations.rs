@@ -37,8 +37,8 @@ pub(super) struct Operation {
 pub(super) enum OperationKind {
     /// A message, write or atomic was sent that the peer acknowledges.
     Sent { mine: u32 },
-    /// A message is being sent in several packets: what the engine said of it, and its number.
-    Medium { header: Header, number: u32 },
+    /// A message is being sent in several packets.
+    Medium(Medium),
     /// Data was announced that the peer asks for.
     Offer(Offer),
     /// Memory was announced that the peer's device reads.
@@ -55,6 +55,15 @@ pub(super) enum OperationKind {
     Answer { recv_id: u32, window: u64 },
     /// The peer wants to know what was there before its atomic.
     Fetch { recv_id: u32 },
+}
+
+/// A message that is being sent in several packets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Medium {
+    /// What the engine said of it.
+    pub(super) header: Header,
+    /// Its number among the messages to the peer.
+    pub(super) number: u32,
 }
 
 /// Data that was announced.
@@ -139,6 +148,15 @@ pub(super) enum Stage {
     Asked,
 }
 
+impl Incoming {
+    /// Counts bytes in packets of a message that is read. Returns whether these were the last ones of a message that has been read.
+    pub(super) const fn count_runt(&mut self, len: u64) -> bool {
+        let was_missing = self.runt > 0;
+        self.runt = self.runt.saturating_sub(len);
+        was_missing && self.runt == 0 && self.is_read
+    }
+}
+
 impl OperationKind {
     /// Returns the engine's id of an operation that its peer can give up without anything else being lost: it waits for an answer, or for what it
     /// announced to be asked for or read, and no message has to follow it.
@@ -154,7 +172,7 @@ impl OperationKind {
                     .is_none()
                     .then_some(announcement.header.id)
             }
-            Self::Medium { .. }
+            Self::Medium(_)
             | Self::Owed { .. }
             | Self::Incoming(_)
             | Self::Answer { .. }
@@ -246,6 +264,28 @@ mod tests {
         assert_ne!(first, second, "the place is used again, the id is not");
         assert!(operations.get(PEER, first).is_none() && operations.get(PEER, second).is_some());
         assert!(operations.get(PEER, u32::MAX).is_none());
+    }
+
+    #[test]
+    fn a_message_that_was_read_has_one_last_packet() {
+        let mut incoming = Incoming {
+            message: Some(1),
+            len: 100,
+            received: 0,
+            send_id: 0,
+            wants_receipt: false,
+            stage: Stage::Readable,
+            is_anew: false,
+            runt: 50,
+            is_read: true,
+            first: Vec::new(),
+        };
+        assert_eq!(
+            [30, 30, 30].map(|len| incoming.count_runt(len)),
+            [false, true, false]
+        );
+        (incoming.runt, incoming.is_read) = (30, false);
+        assert!(!incoming.count_runt(30), "it is not read yet");
     }
 
     #[test]

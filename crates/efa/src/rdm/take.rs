@@ -221,13 +221,12 @@ impl EfaRdm {
         match as_it_travels(message).form {
             Form::Medium { offset, .. } => self.take_data(peer, id, offset, message.body, sink),
             Form::Runt { .. } => {
-                if let Some(OperationKind::Incoming(incoming)) = self.operations.get(peer, id) {
-                    incoming.runt = incoming.runt.saturating_sub(message.body.len() as u64);
-                    if incoming.runt == 0 && incoming.is_read {
-                        self.deferred.push_back(Deferred::Read(peer, id));
-                        if let Some(row) = self.peers.get_mut(peer) {
-                            row.unfinished.ended();
-                        }
+                if let Some(OperationKind::Incoming(incoming)) = self.operations.get(peer, id)
+                    && incoming.count_runt(message.body.len() as u64)
+                {
+                    self.deferred.push_back(Deferred::Read(peer, id));
+                    if let Some(row) = self.peers.get_mut(peer) {
+                        row.unfinished.ended();
                     }
                 }
                 Taken::Done
