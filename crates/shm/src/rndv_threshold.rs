@@ -67,6 +67,11 @@ impl Fastest {
         self.count = self.count.saturating_add(1);
     }
 
+    /// Returns whether one more sample is wanted: `needed` at first, and then of one copy in [`SAMPLE_EVERY`], of which this is number `copy`.
+    fn is_wanted(&self, needed: u32, copy: u32) -> bool {
+        self.count < needed || copy.is_multiple_of(SAMPLE_EVERY)
+    }
+
     /// Returns the least, once there are as many samples as `needed`.
     fn least(&self, needed: u32) -> Option<u64> {
         (self.count >= needed).then_some(self.least[0].min(self.least[1]))
@@ -114,28 +119,33 @@ impl RndvThreshold {
         }
     }
 
+    /// Returns whether copies of parts of this length through the ring are timed.
+    const fn is_timed(&self, len: usize) -> bool {
+        len >= TIMED && self.most != 0
+    }
+
     /// Returns the time, if the copying of a part of this length out of the ring is to be timed.
     #[inline]
     pub(crate) fn start(&mut self, len: usize) -> Option<Instant> {
-        if len < TIMED || self.most == 0 {
+        if !self.is_timed(len) {
             return None;
         }
         self.copies = self.copies.wrapping_add(1);
         if self.copies.is_multiple_of(COPIES_PER_TRIAL) {
             self.pulls = Default::default();
         }
-        let wanted = self.ring.count < RING_SAMPLES || self.copies.is_multiple_of(SAMPLE_EVERY);
+        let wanted = self.ring.is_wanted(RING_SAMPLES, self.copies);
         wanted.then(Instant::now)
     }
 
     /// Returns the time, if the copying of a part of this length into the ring is to be timed.
     #[inline]
     pub(crate) fn start_send(&mut self, len: usize) -> Option<Instant> {
-        if len < TIMED || self.most == 0 {
+        if !self.is_timed(len) {
             return None;
         }
         self.sent = self.sent.wrapping_add(1);
-        let wanted = self.sends.count < RING_SAMPLES || self.sent.is_multiple_of(SAMPLE_EVERY);
+        let wanted = self.sends.is_wanted(RING_SAMPLES, self.sent);
         wanted.then(Instant::now)
     }
 
@@ -159,8 +169,7 @@ impl RndvThreshold {
             self.ring = Fastest::default();
             self.ask();
         }
-        let wanted =
-            self.pulls[class].count < PULL_SAMPLES || self.untried.is_multiple_of(SAMPLE_EVERY);
+        let wanted = self.pulls[class].is_wanted(PULL_SAMPLES, self.untried);
         wanted.then(Instant::now)
     }
 
