@@ -87,7 +87,8 @@ static inline void node_select(struct node *node, const char *provider, uint64_t
 }
 
 /* Opens what belongs to the endpoint that was selected, with a completion queue of this format. */
-static inline void node_make_as(struct node *node, enum fi_cq_format format, enum fi_wait_obj wait)
+/* Opens all up to the endpoint, which takes options as long as it is not enabled. */
+static inline void node_prepare(struct node *node, enum fi_cq_format format, enum fi_wait_obj wait)
 {
 	struct fi_cq_attr cq_attr = { .format = format, .wait_obj = wait };
 	struct fi_av_attr av_attr = { .type = FI_AV_UNSPEC };
@@ -97,9 +98,19 @@ static inline void node_make_as(struct node *node, enum fi_cq_format format, enu
 	expect("fi_av_open", fi_av_open(node->domain, &av_attr, &node->av, NULL));
 	expect("fi_cq_open", fi_cq_open(node->domain, &cq_attr, &node->cq, NULL));
 	expect("fi_endpoint", fi_endpoint(node->domain, node->info, &node->ep, NULL));
+}
+
+static inline void node_enable(struct node *node)
+{
 	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->av->fid, 0));
 	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->cq->fid, FI_TRANSMIT | FI_RECV));
 	expect("fi_enable", fi_enable(node->ep));
+}
+
+static inline void node_make_as(struct node *node, enum fi_cq_format format, enum fi_wait_obj wait)
+{
+	node_prepare(node, format, wait);
+	node_enable(node);
 }
 
 static inline void node_make(struct node *node, enum fi_wait_obj wait)

@@ -97,20 +97,12 @@ static void receive_all(struct node *node)
 /* As node_make; sends are not tried again if that is said. */
 static void make(struct node *node, int never_again)
 {
-	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
-	struct fi_av_attr av_attr = { .type = FI_AV_UNSPEC };
 	size_t times = 0;
 
-	expect("fi_fabric", fi_fabric(node->info->fabric_attr, &node->fabric, NULL));
-	expect("fi_domain", fi_domain(node->fabric, node->info, &node->domain, NULL));
-	expect("fi_av_open", fi_av_open(node->domain, &av_attr, &node->av, NULL));
-	expect("fi_cq_open", fi_cq_open(node->domain, &cq_attr, &node->cq, NULL));
-	expect("fi_endpoint", fi_endpoint(node->domain, node->info, &node->ep, NULL));
+	node_prepare(node, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
 	if (never_again)
 		expect("fi_setopt", fi_setopt(&node->ep->fid, FI_OPT_ENDPOINT, RNR_RETRY, &times, sizeof times));
-	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->av->fid, 0));
-	expect("fi_ep_bind", fi_ep_bind(node->ep, &node->cq->fid, FI_TRANSMIT | FI_RECV));
-	expect("fi_enable", fi_enable(node->ep));
+	node_enable(node);
 }
 
 int main(int argc, char **argv)
