@@ -102,10 +102,7 @@ fn an_access_that_is_not_allowed_ends_the_connection() {
 #[test]
 fn a_message_may_overtake_the_last_word_on_its_connection() {
     let world = World::new();
-    let server = Server::new(&world);
-    let left = server.ask(b"deaf");
-    let right = server.accept(20_000).expect("a request");
-    assert_eq!(left.event(), Some(FI_CONNECTED));
+    let Pair { left, right } = Pair::answered(&world, b"deaf");
     let mut into = vec![0; 8];
     right.receive(&mut into, 1);
     left.send(&[1; 8], 2);
@@ -118,10 +115,7 @@ fn a_message_may_overtake_the_last_word_on_its_connection() {
 #[test]
 fn one_that_does_not_fit_ends_the_connection_then_as_well() {
     let world = World::new();
-    let server = Server::new(&world);
-    let left = server.ask(b"deaf");
-    let right = server.accept(20_000).expect("a request");
-    assert_eq!(left.event(), Some(FI_CONNECTED));
+    let Pair { left, right } = Pair::answered(&world, b"deaf");
     let mut into = vec![0; 8];
     right.receive(&mut into, 1);
     left.send(&[1; 9], 2);
