@@ -273,7 +273,10 @@ static int __init kofi_target_init(void)
 	on.workers = alloc_workqueue("kofi_target", WQ_MEM_RECLAIM, 0);
 	status = on.workers ? target_open_fabric() : -ENOMEM;
 	if (!status) {
-		/* A slot has at most two operations under way: the answer to a request, and the access for the next one. */
+		/*
+		 * A slot has at most two operations under way: the answer to a request, and the access for the next one; where reads are answered
+		 * together with their data that answer, too. A post that finds the queue full is made again.
+		 */
 		disk.about.depth = min3(depth, (u32)on.info->tx_attr->size / 2, (u32)on.info->rx_attr->size / 2);
 		status = target_disk_open(&disk, file, memory, read_only, block);
 	}

@@ -192,8 +192,7 @@ static int kv_self(struct kv_domain *of, const struct ib_port_attr *port, struct
 	return status;
 }
 
-/* Connects the queue pair of a domain with itself, also again after an error. */
-int kv_domain_ready(struct kv_domain *of)
+static int kv_domain_connect(struct kv_domain *of)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_RESET };
 	struct ib_port_attr port;
@@ -230,6 +229,15 @@ int kv_domain_ready(struct kv_domain *of)
 						   IB_QP_MAX_QP_RD_ATOMIC);
 }
 
+/* Connects the queue pair of a domain with itself, also again after an error. */
+int kv_domain_ready(struct kv_domain *of)
+{
+	int status = kv_domain_connect(of);
+
+	of->is_ready = !status;
+	return status;
+}
+
 static int kv_domain_make(struct kv_domain *of)
 {
 	struct ib_qp_init_attr init = {
@@ -259,10 +267,7 @@ static int kv_domain_make(struct kv_domain *of)
 	init.recv_cq = of->cq;
 	init.port_num = of->port;
 	of->qp = ib_create_qp(of->pd, &init);
-	if (IS_ERR(of->qp))
-		return PTR_ERR(of->qp);
-	of->is_ready = !kv_domain_ready(of);
-	return of->is_ready ? 0 : -EIO;
+	return IS_ERR(of->qp) ? PTR_ERR(of->qp) : kv_domain_ready(of);
 }
 
 struct kv_domain *kv_domain_open(const char *name, size_t len, int *status)

@@ -50,10 +50,8 @@ static int kv_domain_step(struct kv_domain *of, struct ib_send_wr *work)
 	work->wr_cqe = &step.cqe;
 	work->send_flags = IB_SEND_SIGNALED;
 	mutex_lock(&of->lock);
-	if (!of->is_ready) {
+	if (!of->is_ready)
 		status = kv_domain_ready(of);
-		of->is_ready = !status;
-	}
 	if (!status && kv_fails > 0)
 		ib_modify_qp(of->qp, &error, IB_QP_STATE);
 	if (!status) {
