@@ -10,19 +10,43 @@ use std::process::{Command, ExitCode, Stdio};
 use crate::command::run as run_program;
 use crate::peers;
 use crate::place::Place;
-use crate::programs::{FILE_SYSTEMS, FIO, RDMA, install, install_modules};
+use crate::programs::{self, FILE_SYSTEMS, FIO, RDMA, install, install_modules};
 
 /// What a guest has: seconds after which it is ended, and MiB of memory.
 const SMALL: (&str, &str) = ("480", "512");
 /// The same of one with fio, whose libraries are large.
 const LARGE: (&str, &str) = ("1200", "1024");
 
-/// What the kernel is told: the console, that a fault or panic ends the guest, and checks of its memory.
-const ARGUMENTS: &str = "console=ttyS0 quiet panic=-1 oops=panic panic_on_warn=1 slub_debug=FZPU page_poison=1 \
-    no_timer_check apparmor=0 audit=0 random.trust_cpu=on";
+/// What any kernel is told: the console, and that a fault or panic ends the guest.
+const ARGUMENTS: &str =
+    "console=ttyS0 quiet panic=-1 oops=panic no_timer_check apparmor=0 audit=0 random.trust_cpu=on";
 
-/// What the kernel of a guest that measures is told.
-const ARGUMENTS_TO_MEASURE: &str = "console=ttyS0 quiet panic=-1 oops=panic no_timer_check apparmor=0 audit=0 random.trust_cpu=on mitigations=off";
+/// What the processors of a guest are, and what its kernel is told besides.
+struct Machine {
+    processors: &'static [&'static str],
+    arguments: &'static str,
+}
+
+/// A guest that tries the modules, with checks of its memory.
+const CHECKED: Machine = Machine {
+    processors: &["-accel", "tcg,thread=multi", "-smp", "2", "-cpu", "max"],
+    arguments: "panic_on_warn=1 slub_debug=FZPU page_poison=1",
+};
+
+/// A guest that measures. The clock counts instructions: with the two features of its processor that are off, a copy would count one for each byte.
+const MEASURED: Machine = Machine {
+    processors: &[
+        "-accel",
+        "tcg,thread=single",
+        "-smp",
+        "1",
+        "-icount",
+        "shift=0,sleep=off",
+        "-cpu",
+        "max,erms=off,fsrm=off",
+    ],
+    arguments: "mitigations=off",
+};
 
 /// What a guest is started for.
 pub(crate) struct Job<'a> {
@@ -48,19 +72,8 @@ pub(crate) fn run(
     let mut qemu = Command::new("timeout");
     let (timeout, memory) = if job.has_fio { LARGE } else { SMALL };
     qemu.args(["--foreground", timeout, "qemu-system-x86_64", "-M", "q35"]);
-    // With these copies would count each byte as an instruction.
-    let cpu = if job.is_measured {
-        "max,erms=off,fsrm=off"
-    } else {
-        "max"
-    };
-    if job.is_measured {
-        qemu.args(["-accel", "tcg,thread=single", "-smp", "1"]);
-        qemu.args(["-icount", "shift=0,sleep=off"]);
-    } else {
-        qemu.args(["-accel", "tcg,thread=multi", "-smp", "2"]);
-    }
-    qemu.args(["-cpu", cpu, "-m", memory]);
+    let machine = if job.is_measured { MEASURED } else { CHECKED };
+    qemu.args(machine.processors).args(["-m", memory]);
     qemu.args([
         "-display",
         "none",
@@ -78,12 +91,8 @@ pub(crate) fn run(
         .arg(place.vmlinux())
         .arg("-initrd")
         .arg(initrd);
-    let arguments = if job.is_measured {
-        ARGUMENTS_TO_MEASURE
-    } else {
-        ARGUMENTS
-    };
-    qemu.args(["-append", arguments]).stdin(Stdio::null());
+    let arguments = format!("{ARGUMENTS} {}", machine.arguments);
+    qemu.args(["-append", &arguments]).stdin(Stdio::null());
     let mut qemu = qemu
         .stdout(Stdio::piped())
         .spawn()
@@ -124,7 +133,10 @@ fn initrd(place: &Place, modules: &[PathBuf], job: &Job) -> Result<PathBuf, Box<
         &root.join("init"),
         &fs::read_to_string(place.sources.join("guest/init"))?,
     )?;
-    install_modules(place, &root)?;
+    install_modules(place, &programs::MODULES, &root)?;
+    if job.is_measured {
+        install_modules(place, &programs::NVME, &root)?;
+    }
     install(place, &FILE_SYSTEMS, &root)?;
     install(place, &RDMA, &root)?;
     program(

@@ -126,7 +126,7 @@ pub(crate) const FIO: Programs = Programs {
 };
 
 /// Modules of Debian's kernel that file systems and the software RDMA device need, from its folder of modules.
-const MODULES: [&str; 32] = [
+pub(crate) const MODULES: [&str; 19] = [
     "lib/crc16",
     "crypto/crc32c_generic",
     "lib/libcrc32c",
@@ -146,7 +146,10 @@ const MODULES: [&str; 32] = [
     "drivers/infiniband/core/iw_cm",
     "drivers/infiniband/core/rdma_cm",
     "drivers/infiniband/core/rdma_ucm",
-    // What the disk is compared with.
+];
+
+/// Those that NVMe over fabrics and a disk in memory need.
+pub(crate) const NVME: [&str; 13] = [
     "crypto/crct10dif_common",
     "crypto/crct10dif_generic",
     "lib/crc-t10dif",
@@ -210,15 +213,19 @@ pub(crate) fn unpack(place: &Place, programs: &Programs) -> Result<PathBuf, Box<
     Ok(folder)
 }
 
-/// Copies the modules of Debian's kernel into /mod that a guest needs.
+/// Copies modules of Debian's kernel into /mod of a guest.
 ///
 /// # Errors
 /// A file cannot be copied.
-pub(crate) fn install_modules(place: &Place, root: &Path) -> Result<(), Box<dyn Error>> {
+pub(crate) fn install_modules(
+    place: &Place,
+    modules: &[&str],
+    root: &Path,
+) -> Result<(), Box<dyn Error>> {
     let folder = place
         .unpacked("image")
         .join(format!("lib/modules/{KERNEL}-amd64/kernel"));
-    for module in MODULES {
+    for module in modules {
         let from = folder.join(format!("{module}.ko"));
         let name = from.file_name().ok_or("a module without a name")?;
         fs::copy(&from, root.join("mod").join(name))?;
