@@ -25,7 +25,7 @@ use crate::doorbell::Doorbell;
 use crate::params::{INJECT_SIZE, LISTS, Params};
 use crate::pull::{self, CmaQueue, SenderCopy};
 use crate::region::Side;
-use crate::rndv_threshold::RndvThreshold;
+use crate::rndv_threshold::{Path, RndvThreshold};
 use crate::sys::identity::Identity;
 use crate::sys::memory::{Mapping, Rx, Tx};
 use crate::sys::socket::Socket;
@@ -92,11 +92,14 @@ pub(crate) fn threshold(
     head: &Arc<Mapping>,
     side: Side,
 ) -> RndvThreshold {
-    let most = match params.segmented_size {
-        0 => layout.bytes() / 2,
-        _ => 0,
-    };
-    RndvThreshold::new(Arc::clone(head), side, most, params.segmented_size)
+    let head = Arc::clone(head);
+    match params.segmented_size {
+        0 => {
+            let eager = limits(params, layout, true).eager;
+            RndvThreshold::measured(head, side, eager, layout.bytes() / 2)
+        }
+        fixed => RndvThreshold::fixed(head, side, fixed),
+    }
 }
 
 /// Returns the limits of a connection with such lanes.
@@ -159,12 +162,8 @@ impl Conn {
             return self.put(header, cell::Body::Bare, 0, frame.may_wait());
         }
         let start = self.reserve(frame.len)?;
-        let begun = self.cma.threshold.start_send(frame.len);
         let body = self.tx.body_mut(start, frame.len);
         frame.body.read(frame.offset, body);
-        if let Some(begun) = begun {
-            self.cma.threshold.note_sent(frame.len, begun.elapsed());
-        }
         let len = frame.len as u32;
         // Long bodies are worth being seen at once: the receiver copies one while the next one is written.
         self.emit(header, cell::Body::Ring { len }, frame.len, false);
@@ -522,12 +521,10 @@ impl Conn {
         }
         let (_, start) = self.locate(len)?;
         let whole = self.rx.body(start, len);
-        let begun = self.cma.threshold.start(len);
         let placement = sink.arrival(self.peer, &header, Body::Whole(whole));
         let placed = place(placement, whole, len, sink);
-        if let (Some(begun), Ok(Some(_))) = (begun, &placed) {
-            let took = begun.elapsed();
-            self.cma.threshold.note_copied(len, took);
+        if let Ok(Some(_)) = &placed {
+            self.cma.threshold.note(header.len, len, Path::Ring);
         }
         placed
     }

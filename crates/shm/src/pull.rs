@@ -15,7 +15,6 @@ mod sender_copy;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
 
 use oxifabric_engine::{RemoteIov, RxToken};
 use oxifabric_mem::{Iov, MAX_SEGMENTS};
@@ -23,7 +22,7 @@ use oxifabric_types::Errno;
 use oxifabric_wire::shm::cell::{Body, Cell};
 
 use crate::region::Side;
-use crate::rndv_threshold::RndvThreshold;
+use crate::rndv_threshold::{Path, RndvThreshold};
 use crate::sys;
 use crate::sys::memory::Mapping;
 use crate::sys::process::{self, Piece};
@@ -56,8 +55,6 @@ pub(crate) struct CmaQueue {
     assist_size: usize,
     /// Which messages are pulled.
     pub(crate) threshold: RndvThreshold,
-    /// When the last pull ended that took more than one call.
-    ended: Option<Instant>,
     /// Whether this side failed to write the peer's memory, and no longer tries.
     cannot_write: bool,
     /// Number that tells each use of a slot from the one before.
@@ -77,7 +74,6 @@ pub(crate) struct Pull {
     slot: Option<usize>,
     /// A part could not be copied: the rest is not tried.
     failed: Option<Errno>,
-    begun: Option<Instant>,
 }
 
 /// Whether the sender copies a part of a pull.
@@ -125,7 +121,6 @@ impl CmaQueue {
     ) -> Self {
         Self {
             threshold,
-            ended: None,
             pulls: VecDeque::new(),
             copies: VecDeque::new(),
             exposed: ExposedMessages::default(),
@@ -150,12 +145,10 @@ impl CmaQueue {
         if into.len() >= self.assist_size || !self.pulls.is_empty() {
             return false;
         }
-        let begun = self.threshold.start_pull(into.len());
         let is_copied = copy_part(pid, remote, into, 0, into.len()).is_ok();
-        if let Some(begun) = begun
-            && is_copied
-        {
-            self.threshold.note_pulled(into.len(), begun.elapsed());
+        if is_copied {
+            let len = into.len();
+            self.threshold.note(len as u64, len, Path::Pull);
         }
         is_copied
     }
@@ -163,7 +156,6 @@ impl CmaQueue {
     /// Takes a message to be pulled.
     pub(crate) fn begin(&mut self, remote: &RemoteIov, into: Iov, token: RxToken) {
         let simple = remote.pieces().len() == 1 && into.segments().len() == 1;
-        let begun = self.threshold.start_pull(into.len());
         self.pulls.push_back(Pull {
             token,
             remote: *remote,
@@ -176,7 +168,6 @@ impl CmaQueue {
             done: 0,
             failed: None,
             slot: None,
-            begun,
         });
     }
 
@@ -257,14 +248,9 @@ impl CmaQueue {
         if let Some(slot) = pull.slot {
             self.used[slot] = false;
         }
-        if let Some(begun) = pull.begun
-            && result.is_ok()
-        {
-            // Those behind it have waited for it.
-            let now = Instant::now();
-            let begun = self.ended.map_or(begun, |ended| ended.max(begun));
-            self.threshold.note_pulled(pull.into.len(), now - begun);
-            self.ended = Some(now);
+        if result.is_ok() {
+            let len = pull.into.len();
+            self.threshold.note(len as u64, len, Path::Pull);
         }
         ended(pull.token, result);
     }
@@ -520,7 +506,7 @@ mod tests {
     }
 
     fn queue(head: Arc<Mapping>, assist_size: usize) -> CmaQueue {
-        let threshold = RndvThreshold::new(Arc::clone(&head), Side::Initiator, 0, 0);
+        let threshold = RndvThreshold::fixed(Arc::clone(&head), Side::Initiator, 0);
         CmaQueue::new(head, Side::Initiator, assist_size, threshold)
     }
 

@@ -1,0 +1,343 @@
+//! Trials: messages of one class of lengths come the other way for a moment, and the way on which each byte took less time stays
+//! (docs/adr/0063).
+//!
+//! Nothing here looks at a clock: the samples come from the connection, and say how long each byte of some 128 KiB took from the end of one message
+//! to the end of another.
+
+use super::Path;
+
+/// Samples that count: the least of the last one to two times as many.
+const BLOCK: u32 = 16;
+/// Samples before the first trial of a class.
+const FIRST_INTERVAL: u32 = 4;
+/// Factor by which the interval grows whenever a trial changes nothing, and the longest one.
+const GROWTH: u32 = 8;
+const LONGEST_INTERVAL: u32 = 2048;
+/// Samples before the next trial of a class, if one of another class has shown the same.
+const KNOWN_INTERVAL: u32 = 256;
+/// Samples of a trial that do not count: messages that were on their way are among them.
+const WARM_UP: u32 = 1;
+/// Samples of a trial that count.
+const TRIAL_SAMPLES: u32 = 3;
+/// Samples on the old way after which a trial ends, since the sender does not do as it was asked.
+const PATIENCE: u32 = 32;
+
+/// Classes of lengths: powers of two, from this one on.
+pub(super) const FIRST_CLASS: u32 = 12;
+pub(super) const CLASSES: usize = 5;
+
+/// Which classes come through the ring: the shorter ones, up to a limit that trials move.
+#[derive(Debug)]
+pub(super) struct Trials {
+    /// Classes below this one come through the ring, the others are pulled.
+    limit: usize,
+    classes: [Class; CLASSES],
+    trial: Option<Trial>,
+}
+
+/// What is known of one class, on the way on which its messages come.
+#[derive(Clone, Copy, Debug)]
+struct Class {
+    pace: Least,
+    /// Samples until the next trial, and how many there were at its beginning.
+    left: u32,
+    interval: u32,
+}
+
+/// A trial that is under way.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    class: usize,
+    /// The limit without the trial.
+    before: usize,
+    warm_up: u32,
+    left: u32,
+    patience: u32,
+    /// The least sample.
+    least: u64,
+}
+
+/// The least of the last samples, in picoseconds a byte, so that interruptions by other processes do not count.
+#[derive(Clone, Copy, Debug)]
+struct Least {
+    /// Of the block that is being filled, and of the one before.
+    blocks: [u64; 2],
+    count: u32,
+}
+
+impl Least {
+    const NONE: Self = Self {
+        blocks: [u64::MAX; 2],
+        count: 0,
+    };
+
+    fn add(&mut self, sample: u64) {
+        if self.count == BLOCK {
+            *self = Self {
+                blocks: [u64::MAX, self.blocks[0]],
+                count: 0,
+            };
+        }
+        self.blocks[0] = self.blocks[0].min(sample);
+        self.count += 1;
+    }
+
+    fn get(&self) -> u64 {
+        self.blocks[0].min(self.blocks[1])
+    }
+}
+
+impl Class {
+    const NEW: Self = Self {
+        pace: Least::NONE,
+        left: FIRST_INTERVAL,
+        interval: FIRST_INTERVAL,
+    };
+
+    /// Begins another interval.
+    fn wait(&mut self, interval: u32) {
+        self.interval = interval;
+        self.left = interval;
+    }
+}
+
+impl Default for Trials {
+    /// All classes are pulled.
+    fn default() -> Self {
+        Self {
+            limit: 0,
+            classes: [Class::NEW; CLASSES],
+            trial: None,
+        }
+    }
+}
+
+impl Trials {
+    /// Returns how many classes, from the shortest on, are to come through the ring.
+    pub(super) const fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Takes a sample of a class: how many picoseconds each byte took on this way. The limit may be another one then.
+    pub(super) fn add(&mut self, class: usize, path: Path, sample: u64) {
+        if class >= CLASSES {
+            return;
+        }
+        let is_wanted = path == self.path(class);
+        match self.trial {
+            Some(trial) if trial.class != class => self.end(&trial),
+            Some(trial) => self.add_to_trial(trial, is_wanted, sample),
+            None if is_wanted => self.add_to_class(class, sample),
+            None => {}
+        }
+    }
+
+    const fn path(&self, class: usize) -> Path {
+        if class < self.limit {
+            Path::Ring
+        } else {
+            Path::Pull
+        }
+    }
+
+    fn add_to_class(&mut self, class: usize, sample: u64) {
+        let known = &mut self.classes[class];
+        known.pace.add(sample);
+        known.left -= 1;
+        if known.left > 0 {
+            return;
+        }
+        self.trial = Some(Trial {
+            class,
+            before: self.limit,
+            warm_up: WARM_UP,
+            left: TRIAL_SAMPLES,
+            patience: PATIENCE,
+            least: u64::MAX,
+        });
+        self.limit = match self.path(class) {
+            Path::Ring => class,
+            Path::Pull => class + 1,
+        };
+    }
+
+    fn add_to_trial(&mut self, mut trial: Trial, is_wanted: bool, sample: u64) {
+        if !is_wanted {
+            trial.patience -= 1;
+        } else if trial.warm_up > 0 {
+            trial.warm_up -= 1;
+        } else {
+            trial.least = trial.least.min(sample);
+            trial.left -= 1;
+        }
+        let old = self.classes[trial.class].pace.get();
+        let is_hopeless = trial.left < TRIAL_SAMPLES && trial.least > old.saturating_add(old / 4);
+        if trial.left == 0 || trial.patience == 0 || is_hopeless {
+            self.end(&trial);
+        } else {
+            self.trial = Some(trial);
+        }
+    }
+
+    /// Ends a trial: the new limit stays if each byte takes less time by more than what two equal runs differ by.
+    fn end(&mut self, trial: &Trial) {
+        self.trial = None;
+        let old = self.classes[trial.class].pace.get();
+        if trial.left == 0 && trial.least < old - old / 32 {
+            self.adopt(trial);
+        } else {
+            self.go_back(trial);
+        }
+    }
+
+    fn adopt(&mut self, trial: &Trial) {
+        let (from, to) = (trial.before.min(self.limit), trial.before.max(self.limit));
+        self.classes[from..to].fill(Class::NEW);
+        let class = &mut self.classes[trial.class];
+        class.pace.add(trial.least);
+        class.wait(FIRST_INTERVAL * GROWTH);
+    }
+
+    /// Restores the limit. Classes for which the way that was tried is worse still are not tried soon either.
+    fn go_back(&mut self, trial: &Trial) {
+        let was_ring = self.limit > trial.before;
+        self.limit = trial.before;
+        let class = &mut self.classes[trial.class];
+        class.wait((class.interval * GROWTH).min(LONGEST_INTERVAL));
+        if trial.left == TRIAL_SAMPLES {
+            return;
+        }
+        let (below, above) = self.classes.split_at_mut(trial.class);
+        let others = if was_ring { &mut above[1..] } else { below };
+        for other in others {
+            let interval = other.interval.max(KNOWN_INTERVAL);
+            other.wait(interval);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets so many samples of a class come on the way that is asked for; returns how many came through the ring.
+    fn run(trials: &mut Trials, class: usize, samples: u32, pace: impl Fn(Path) -> u64) -> u32 {
+        let mut through_ring = 0;
+        for _ in 0..samples {
+            let path = trials.path(class);
+            through_ring += u32::from(path == Path::Ring);
+            trials.add(class, path, pace(path));
+        }
+        through_ring
+    }
+
+    fn ring_takes(percent: u64) -> impl Fn(Path) -> u64 {
+        move |path| match path {
+            Path::Ring => percent,
+            Path::Pull => 100,
+        }
+    }
+
+    #[test]
+    fn a_slower_ring_is_tried_seldom() {
+        let mut trials = Trials::default();
+        let tried = run(&mut trials, 2, 100, ring_takes(300));
+        assert!((1..=6).contains(&tried), "{tried} of 100");
+        let tried = run(&mut trials, 2, 20_000, ring_takes(300));
+        assert!((1..=40).contains(&tried), "{tried} of 20,000");
+        assert_eq!(trials.limit(), 0);
+    }
+
+    #[test]
+    fn a_faster_ring_is_adopted_for_its_class_and_shorter_ones() {
+        let mut trials = Trials::default();
+        run(&mut trials, 2, 12, ring_takes(80));
+        assert_eq!(trials.limit(), 3);
+        let through_ring = run(&mut trials, 2, 20_000, ring_takes(80));
+        assert!(through_ring > 19_900, "{through_ring} of 20,000");
+        run(&mut trials, 0, 40, ring_takes(50));
+        assert_eq!(trials.limit(), 3);
+    }
+
+    #[test]
+    fn neither_way_is_left_for_one_that_is_as_fast() {
+        let mut trials = Trials::default();
+        run(&mut trials, 1, 5_000, ring_takes(98));
+        assert_eq!(trials.limit(), 0);
+        run(&mut trials, 1, 5_000, ring_takes(50));
+        assert_eq!(trials.limit(), 2);
+        run(&mut trials, 1, 5_000, ring_takes(102));
+        assert_eq!(trials.limit(), 2);
+    }
+
+    #[test]
+    fn a_machine_that_changes_is_followed() {
+        let mut trials = Trials::default();
+        for (percent, limit) in [(80, 4), (150, 3), (70, 4)] {
+            run(&mut trials, 3, 2 * LONGEST_INTERVAL, ring_takes(percent));
+            assert_eq!(trials.limit(), limit, "{percent} %");
+        }
+    }
+
+    #[test]
+    fn a_shorter_class_that_is_better_pulled_takes_the_longer_ones_along() {
+        let mut trials = Trials::default();
+        run(&mut trials, 3, 20, ring_takes(80));
+        assert_eq!(trials.limit(), 4);
+        run(&mut trials, 1, 2 * KNOWN_INTERVAL, ring_takes(200));
+        assert_eq!(trials.limit(), 1, "class 0 was not tried");
+    }
+
+    #[test]
+    fn longer_classes_are_not_tried_soon_where_a_shorter_one_is_better_pulled() {
+        let mut trials = Trials::default();
+        assert!(run(&mut trials, 0, 20, ring_takes(200)) > 0);
+        for class in 1..CLASSES {
+            let tried = run(&mut trials, class, KNOWN_INTERVAL - 1, ring_takes(200));
+            assert_eq!(tried, 0, "class {class}");
+            assert!(run(&mut trials, class, 10, ring_takes(200)) > 0);
+        }
+    }
+
+    #[test]
+    fn other_messages_end_a_trial() {
+        let mut trials = Trials::default();
+        run(&mut trials, 2, FIRST_INTERVAL, ring_takes(50));
+        assert_eq!(trials.limit(), 3);
+        trials.add(0, Path::Pull, 100);
+        assert_eq!(trials.limit(), 0);
+        run(&mut trials, 0, FIRST_INTERVAL - 1, ring_takes(300));
+        assert_eq!(trials.limit(), 0, "nothing is known of the ring yet");
+    }
+
+    #[test]
+    fn a_sender_that_does_not_do_as_asked_ends_a_trial() {
+        let mut trials = Trials::default();
+        for _ in 0..FIRST_INTERVAL + PATIENCE {
+            trials.add(2, Path::Pull, 100);
+        }
+        assert_eq!(trials.limit(), 0);
+    }
+
+    #[test]
+    fn one_undisturbed_sample_is_enough() {
+        let mut trials = Trials::default();
+        for at in 0..1_000 {
+            let path = trials.path(1);
+            let disturbance = if at % 3 == 0 { 0 } else { 10_000 };
+            trials.add(1, path, ring_takes(130)(path) + disturbance);
+        }
+        assert_eq!(trials.limit(), 0);
+    }
+
+    #[test]
+    fn samples_without_bounds_are_taken() {
+        let mut trials = Trials::default();
+        for sample in [0, u64::MAX, 1, u64::MAX - 1].into_iter().cycle().take(999) {
+            for class in 0..=CLASSES {
+                trials.add(class, trials.path(class), sample);
+            }
+        }
+        assert!(trials.limit() <= CLASSES);
+    }
+}
