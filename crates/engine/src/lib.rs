@@ -58,8 +58,8 @@ pub use atomic::{AtomicOp, MAX_ATOMIC_BYTES, Update};
 pub use collective::{CollectiveOp, GroupId, MAX_MEMBERS};
 pub use engine::{Config, Engine};
 pub use link::{
-    Body, Frame, Header, HeaderFlags, Kind, Limits, Link, OneSided, OpenRegion, Placement,
-    PostError, Posted, RemoteIov, RemoteWrite, RxToken, Sink, Target, TxToken,
+    Announced, Body, Frame, Header, HeaderFlags, Kind, Limits, Link, OneSided, OpenRegion,
+    Placement, PostError, Posted, RemoteIov, RemoteWrite, RxToken, Sink, Target, TxToken,
 };
 pub use op::{Completion, Completions, Failure, PIECE, RmaOp, RxOp, TxOp, WaitEvent, Waiting};
 pub use peer_set::PeerSet;

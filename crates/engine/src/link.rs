@@ -80,6 +80,22 @@ pub trait Sink {
     /// Takes a complete header; returns where its body goes *before* a streamed body moves.
     fn arrival(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement;
 
+    /// Takes a [`Kind::MsgRts`] or [`Kind::TaggedRts`] as [`Sink::arrival`] does, from a link that can copy the message here at once and then send its
+    /// `Fin`; `pieces` is the sender's memory. A sink that has a buffer for all of it calls `copy`, which copies the message to the beginning of that buffer and returns whether it did.
+    fn announced(
+        &mut self,
+        from: PeerId,
+        header: &Header,
+        pieces: &[Target],
+        copy: &mut dyn FnMut(&Iov) -> bool,
+    ) -> Announced {
+        let _ = copy;
+        Announced::Placed(match RemoteIov::new(pieces) {
+            Some(remote) => self.arrival(from, header, Body::Remote(remote)),
+            None => Placement::Refuse,
+        })
+    }
+
     /// Takes a complete header as [`Sink::arrival`] does, for [`Kind::Write`], [`Kind::WriteRts`], [`Kind::Read`] and
     /// atomics, which name memory of this endpoint.
     fn access(
@@ -411,6 +427,15 @@ pub enum Placement {
     Stall,
     /// The frame breaks the protocol: drop the connection.
     Refuse,
+}
+
+/// What became of a message that a link offered to copy ([`Sink::announced`]).
+#[derive(Debug)]
+pub enum Announced {
+    /// The link has copied it, and answers it with [`Kind::Fin`] for success: the engine has reported its end.
+    Copied,
+    /// The link has not copied it, and goes on as after [`Sink::arrival`].
+    Placed(Placement),
 }
 
 /// Memory of another process. A link that reads it by address alone leaves the keys zero.

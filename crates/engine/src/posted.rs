@@ -173,6 +173,30 @@ impl PostedQueue {
         self.deliver_behind(&{ *arrival }, bytes, out)
     }
 
+    /// Finds the first receive for a message that is elsewhere, has `copy` bring it there if all of it fits, and reports the receive; returns
+    /// whether it did. A multi-receive buffer does not count.
+    #[inline]
+    pub(crate) fn copy(
+        &mut self,
+        arrival: &Arrival,
+        copy: &mut dyn FnMut(&Iov) -> bool,
+        out: &mut impl Completions,
+    ) -> bool {
+        let Some(key) = self.first(arrival) else {
+            return false;
+        };
+        let Some(receive) = self.receives.get(key) else {
+            return false;
+        };
+        if receive.shared.is_some() || receive.body.len() < arrival.len || !copy(&receive.body) {
+            return false;
+        }
+        receive.report(arrival, out);
+        self.unindex(key);
+        self.lists[arrival.class.index()].discard(&mut self.receives, key);
+        true
+    }
+
     /// Delivers a whole message to a receive other than the first of all.
     #[inline(never)]
     fn deliver_behind(
@@ -319,8 +343,14 @@ impl Receive {
     /// Completes the receive with a message that is here as a whole.
     #[inline(always)]
     fn end_with(&self, arrival: &Arrival, bytes: &[u8], out: &mut impl Completions) {
-        let room = self.body.len();
         self.body.write(0, bytes);
+        self.report(arrival, out);
+    }
+
+    /// Reports the receive, whose message is in its place.
+    #[inline(always)]
+    fn report(&self, arrival: &Arrival, out: &mut impl Completions) {
+        let room = self.body.len();
         let buf = self.body.base() as usize;
         let op = received(arrival, self.flags, self.context, buf, room);
         report(op, arrival, Ok(()), out);

@@ -15,11 +15,34 @@ use crate::shared::placement_for;
 use crate::slab::Key;
 use crate::tx::Step;
 use crate::{
-    Body, Completions, Frame, Header, HeaderFlags, Kind, Link, Placement, PostError, Posted,
-    RemoteIov, RxToken, Target, TxToken, WaitEvent,
+    Announced, Body, Completions, Frame, Header, HeaderFlags, Kind, Link, Placement, PostError,
+    Posted, RemoteIov, RxToken, Target, TxToken, WaitEvent,
 };
 
 impl Engine {
+    /// Takes an Rts whose message the link can copy at once: it does if a receive that is posted has space for all of it. Then the message never
+    /// becomes a [`Message`].
+    #[inline]
+    pub(crate) fn announced(
+        &mut self,
+        out: &mut impl Completions,
+        arrival: &Arrival,
+        pieces: &[Target],
+        copy: &mut dyn FnMut(&Iov) -> bool,
+    ) -> Announced {
+        let may_copy = arrival.len != 0
+            && cover(pieces, arrival.len)
+            && !self.unexpected.knows(arrival.from, arrival.id);
+        if may_copy && self.posted.copy(arrival, copy, out) {
+            self.retry_stalled = true;
+            return Announced::Copied;
+        }
+        Announced::Placed(match RemoteIov::new(pieces) {
+            Some(remote) => self.rts_arrived(out, arrival, Body::Remote(remote)),
+            None => Placement::Refuse,
+        })
+    }
+
     /// Takes an Rts that has arrived.
     pub(crate) fn rts_arrived(
         &mut self,
@@ -189,8 +212,12 @@ fn cts(arrival: &Arrival) -> Header {
 
 /// Returns whether the memory that an Rts names has as many bytes as it says.
 pub(crate) fn covers(remote: &RemoteIov, len: usize) -> bool {
+    cover(remote.pieces(), len)
+}
+
+fn cover(pieces: &[Target], len: usize) -> bool {
     let add = |sum: u64, piece: &Target| sum.checked_add(piece.len);
-    let total = remote.pieces().iter().try_fold(0, add);
+    let total = pieces.iter().try_fold(0, add);
     total.is_some_and(|total| total >= len as u64)
 }
 

@@ -1,5 +1,6 @@
 //! What the link calls while it is polled: arrivals are sorted by kind, tokens become keys again.
 
+use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, PeerId};
 
 use crate::engine::Engine;
@@ -8,8 +9,8 @@ use crate::peer::Peers;
 use crate::rma;
 use crate::slab::Key;
 use crate::{
-    Body, Completions, Header, Kind, OpenRegion, Placement, RemoteWrite, RxToken, Sink, Target,
-    TxToken,
+    Announced, Body, Completions, Header, Kind, OpenRegion, Placement, RemoteWrite, RxToken, Sink,
+    Target, TxToken,
 };
 
 /// The engine as a link sees it, with the completions that arrivals lead to.
@@ -75,6 +76,27 @@ impl<C: Completions> Sink for EngineSink<'_, C> {
         match Arrival::new(from, class, header) {
             Some(arrival) => self.engine.message(self.out, &arrival, body),
             None => Placement::Refuse,
+        }
+    }
+
+    #[inline]
+    fn announced(
+        &mut self,
+        from: PeerId,
+        header: &Header,
+        pieces: &[Target],
+        copy: &mut dyn FnMut(&Iov) -> bool,
+    ) -> Announced {
+        let class = match header.kind {
+            Kind::MsgRts => Class::Msg,
+            Kind::TaggedRts => Class::Tagged,
+            _ => return Announced::Placed(Placement::Refuse),
+        };
+        match Arrival::new(from, class, header) {
+            Some(arrival) if Peers::is_valid(from) => {
+                self.engine.announced(self.out, &arrival, pieces, copy)
+            }
+            _ => Announced::Placed(Placement::Refuse),
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod direct;
 mod ending;
+mod rts;
 
 use std::sync::Arc;
 
@@ -375,6 +376,7 @@ impl Conn {
     #[inline]
     pub(crate) fn poll(&mut self, sink: &mut impl Sink) -> usize {
         let mut events = 0;
+        self.cma.begin_poll();
         while events < BURST && !self.stalled && !self.broken {
             let Some(arrived) = self.rx.peek() else {
                 break;
@@ -482,6 +484,13 @@ impl Conn {
         } = cell.body
         {
             return self.deliver_access(&header, ring_len as usize, targets, rest, sink);
+        }
+        if let (Kind::MsgRts | Kind::TaggedRts, cell::Body::Remote { address, len }) =
+            (header.kind, &cell.body)
+        {
+            let piece = Target::unkeyed(*address, *len);
+            let placement = self.deliver_rts(&header, piece, sink);
+            return place(placement, &[], 0, sink);
         }
         if header.kind == Kind::ResponseRts {
             self.direct.order.answered(header.tag as u32);

@@ -272,7 +272,12 @@ impl ShmLink {
             incarnation: half.incarnation,
             probe: half.probe,
             direct: DirectAccess::new(Arc::clone(&region.head), region.side, grants),
-            cma: CmaQueue::new(region.head, region.side, self.params.assist_size, threshold),
+            cma: CmaQueue::new(
+                region.head,
+                region.side,
+                (self.params.assist_size, self.params.pull_chunk),
+                threshold,
+            ),
         };
         self.conns.add(conn, &mut self.peers);
         self.peers.directory().explain(peer, slower);

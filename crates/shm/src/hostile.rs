@@ -114,7 +114,12 @@ pub(crate) fn untrusted_conn(peer: PeerId, pull: bool) -> Option<(Conn, Region, 
         incarnation: 1,
         probe: 0,
         direct: DirectAccess::new(Arc::clone(&head), ours.side, pull),
-        cma: CmaQueue::new(head, ours.side, smallest().assist_size, threshold),
+        cma: CmaQueue::new(
+            head,
+            ours.side,
+            (smallest().assist_size, smallest().pull_chunk),
+            threshold,
+        ),
     };
     Some((conn, theirs, other))
 }

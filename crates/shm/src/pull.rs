@@ -53,6 +53,10 @@ pub(crate) struct CmaQueue {
     used: [bool; SLOTS],
     /// Length below which a message is over before its sender would begin to copy.
     assist_size: usize,
+    /// How many bytes of messages are copied in one poll in which they arrive.
+    pull_chunk: usize,
+    /// How many of them are left in this poll, once it is known that the peer's process runs.
+    left: Option<usize>,
     /// Which messages are pulled.
     pub(crate) threshold: RndvThreshold,
     /// Whether this side failed to write the peer's memory, and no longer tries.
@@ -112,15 +116,20 @@ enum ClaimState {
 }
 
 impl CmaQueue {
-    /// Returns the queue of a new connection.
+    /// Returns the queue of a new connection. The two lengths are those of [`Params::assist_size`] and [`Params::pull_chunk`].
+    ///
+    /// [`Params::assist_size`]: crate::Params::assist_size
+    /// [`Params::pull_chunk`]: crate::Params::pull_chunk
     pub(crate) fn new(
         head: Arc<Mapping>,
         side: Side,
-        assist_size: usize,
+        (assist_size, pull_chunk): (usize, usize),
         threshold: RndvThreshold,
     ) -> Self {
         Self {
             threshold,
+            pull_chunk,
+            left: None,
             pulls: VecDeque::new(),
             copies: VecDeque::new(),
             exposed: ExposedMessages::default(),
@@ -137,6 +146,35 @@ impl CmaQueue {
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.pulls.is_empty() && self.copies.is_empty()
+    }
+
+    /// Takes note that a poll begins.
+    #[inline]
+    pub(crate) fn begin_poll(&mut self) {
+        self.left = None;
+    }
+
+    /// Returns whether a message of this length may be copied before the next poll: its sender would not copy a part of it, and no other pull is
+    /// under way. One that comes alone may be somewhat longer.
+    #[inline]
+    pub(crate) fn may_copy_now(&self, len: u64, is_alone: impl FnOnce() -> bool) -> bool {
+        let shared = self.assist_size as u64;
+        self.pulls.is_empty() && (len < shared || (len < shared / 3 * 5 && is_alone()))
+    }
+
+    /// Returns whether so many more bytes may be copied in this poll: the peer's process runs, which is asked once in each poll.
+    #[inline]
+    pub(crate) fn has_left(&mut self, len: u64, runs: impl FnOnce() -> bool) -> bool {
+        let all = self.pull_chunk;
+        let left = *self
+            .left
+            .get_or_insert_with(|| if runs() { all } else { 0 });
+        len <= left as u64
+    }
+
+    /// Takes note that a message of this length was copied.
+    pub(crate) fn copied_now(&mut self, len: usize) {
+        self.left = self.left.map(|left| left.saturating_sub(len));
     }
 
     /// Copies a message of which its sender would not copy a part, if no other pull is under way. Returns whether it is complete; if not, the
@@ -507,7 +545,7 @@ mod tests {
 
     fn queue(head: Arc<Mapping>, assist_size: usize) -> CmaQueue {
         let threshold = RndvThreshold::fixed(Arc::clone(&head), Side::Initiator, 0);
-        CmaQueue::new(head, Side::Initiator, assist_size, threshold)
+        CmaQueue::new(head, Side::Initiator, (assist_size, 1 << 20), threshold)
     }
 
     /// Returns a queue with a message of this process that it pulls from itself.

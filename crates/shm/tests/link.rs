@@ -7,7 +7,7 @@ use oxifabric_mem::{Iov, IovSegment};
 use oxifabric_provider::device::Device;
 use oxifabric_shm::Params;
 use oxifabric_types::{Address, Errno, PeerId};
-use recorder::{Port, WATCHDOG, both, header, lend, pair, params, pattern};
+use recorder::{Port, WATCHDOG, both, header, lend, lend_for_writing, pair, params, pattern};
 
 #[test]
 fn messages_of_every_length_arrive_whole_and_in_order() {
@@ -213,6 +213,78 @@ fn a_stalled_arrival_waits_and_is_delivered_again() {
     b.until("the others arrive", |sink| sink.arrived.len() == 5);
     let ids: Vec<u32> = b.sink.arrived.iter().map(|got| got.header.id).collect();
     assert_eq!(ids, [0, 1, 2, 3, 4]);
+}
+
+/// Sends messages of these lengths in one go; returns how many the receiver has copied in the poll in which they arrived.
+fn copied_at_once(lengths: &[usize]) -> Option<usize> {
+    let (mut a, mut b, to_b, _) = pair(&params());
+    if !a.link.limits(to_b).pull {
+        println!("SKIP: {:?}", a.link.directory().reason(to_b));
+        return None;
+    }
+    let longest = lengths.iter().copied().max().unwrap_or(0);
+    let mut target = vec![0; longest + 9];
+    b.sink.buffer = Some(lend_for_writing(&mut target));
+    let sources: Vec<_> = lengths.iter().map(|&len| pattern(len, len)).collect();
+    for (source, id) in sources.iter().zip(0..) {
+        let rts = header(Kind::TaggedRts, id, source.len());
+        let sent = a.try_post(to_b, rts, &lend(source));
+        assert_eq!(sent, Ok(Posted::Done));
+    }
+    a.link.flush();
+    let all = lengths.len();
+    b.until("all arrive", |sink| sink.copied + sink.arrived.len() == all);
+    let copied = b.sink.copied;
+    a.until("their ends arrive", |sink| sink.arrived.len() == copied);
+    for fin in &a.sink.arrived {
+        assert_eq!((fin.header.kind, fin.header.data), (Kind::Fin, 0));
+    }
+    if let ([len], [source], 1) = (lengths, &sources[..], copied) {
+        assert!(target[..*len] == source[..]);
+        assert!(target[*len..].iter().all(|&byte| byte == 0));
+    }
+    Some(copied)
+}
+
+#[test]
+fn a_message_is_copied_in_the_poll_in_which_it_arrives_unless_its_sender_would_help() {
+    let shared = params().assist_size;
+    for (lengths, expected) in [
+        (&[1][..], 1),
+        (&[20_000], 1),
+        (&[shared - 1, shared - 1], 2),
+        // Requests for help are worth it when several messages are under way.
+        (&[shared, shared], 1),
+        (&[shared / 3 * 5], 0),
+    ] {
+        if let Some(copied) = copied_at_once(lengths) {
+            assert_eq!(copied, expected, "{lengths:?}");
+        }
+    }
+}
+
+#[test]
+fn a_poll_copies_no_more_than_a_chunk() {
+    let lengths = [10_000; 12];
+    if let Some(copied) = copied_at_once(&lengths) {
+        assert_eq!(copied, lengths.len());
+    }
+    let params = Params {
+        pull_chunk: 25_000,
+        ..params()
+    };
+    let (mut a, mut b, to_b, _) = pair(&params);
+    let (source, mut target) = (pattern(10_000, 1), vec![0; 10_000]);
+    b.sink.buffer = Some(lend_for_writing(&mut target));
+    for id in 0..6 {
+        let rts = header(Kind::TaggedRts, id, source.len());
+        assert_eq!(a.try_post(to_b, rts, &lend(&source)), Ok(Posted::Done));
+    }
+    a.link.flush();
+    if a.link.limits(to_b).pull {
+        b.until("all arrive", |sink| sink.copied + sink.arrived.len() == 6);
+        assert!(b.sink.copied < 6, "{}", b.sink.copied);
+    }
 }
 
 /// Sends a long message and pulls it; with `shared`, the sender is polled meanwhile and copies a part.

@@ -71,6 +71,65 @@ fn a_pull_that_is_done_at_once_is_answered_at_once() {
 }
 
 #[test]
+fn a_message_with_a_receive_is_copied_by_the_link_at_once() {
+    let mut b = pulling();
+    let buffers = [memory(&[0; 30]), memory(&[0; 26])];
+    for (buffer, context) in buffers.iter().zip(1..) {
+        b.recv(rx(buffer, context)).expect("room");
+    }
+    for (buffer, context) in buffers.iter().zip(1..) {
+        let (asked, answer) = b.announce(rts(26, 9), 26, true);
+        assert_eq!(asked.map(|into| into.base()), Some(buffer.base()));
+        assert!(answer.is_none(), "it is over");
+        let done = b.done();
+        assert_eq!((done.context, done.len), (context, 26));
+    }
+    assert!(b.link.posted.is_empty(), "the link answers");
+    b.assert_empty();
+}
+
+#[test]
+fn a_message_that_the_link_fails_to_copy_is_pulled() {
+    let mut b = pulling();
+    b.recv(rx(&memory(&[0; 30]), 1)).expect("room");
+    let (asked, answer) = b.announce(rts(26, 9), 26, false);
+    assert!(asked.is_some() && answer.is_some_and(|answer| answer.is_done()));
+    let (_, token) = b.link.pulls.pop_front().expect("a pull");
+    b.tell(move |sink| sink.pulled(token, Ok(())));
+    assert_eq!((b.frame().header.kind, b.done().len), (Kind::Fin, 26));
+    b.assert_empty();
+}
+
+#[test]
+fn a_message_without_a_receive_that_holds_it_is_not_copied_at_once() {
+    let mut b = pulling();
+    let (asked, answer) = b.announce(rts(26, 9), 26, true);
+    assert!(asked.is_none() && answer.is_some_and(|answer| answer.is_done()));
+    b.recv(rx(&memory(&[0; 30]), 1)).expect("room");
+    assert_eq!(
+        b.link.pulls.pop_front().map(|(into, _)| into.len()),
+        Some(26)
+    );
+    b.recv(rx(&memory(&[0; 10]), 2)).expect("room");
+    let (asked, _) = b.announce(rts(26, 10), 26, true);
+    assert!(asked.is_none(), "it does not fit");
+    assert_eq!(
+        b.link.pulls.pop_front().map(|(into, _)| into.len()),
+        Some(10)
+    );
+}
+
+#[test]
+fn a_message_that_its_memory_does_not_cover_is_refused() {
+    let mut b = pulling();
+    b.recv(rx(&memory(&[0; 30]), 1)).expect("room");
+    for (len, piece) in [(26, 25), (0, 0)] {
+        let (asked, answer) = b.announce(rts(len, 9), piece, true);
+        assert!(asked.is_none() && answer.is_some_and(|answer| answer.is_refusal()));
+    }
+}
+
+#[test]
 fn a_matched_rts_is_pulled() {
     let mut b = pulling();
     let buffer = memory(&[0; 30]);

@@ -1,11 +1,13 @@
 //! A bench: one engine, a link that follows a script and remembers, and the completions.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use oxifabric_engine::{
-    AtomicOp, Body, CollectiveOp, Completion, Completions, Config, Engine, Failure, Frame, GroupId,
-    Header, HeaderFlags, Kind, Limits, Link, OneSided, Placement, PostError, Posted, RemoteIov,
-    RmaOp, RxOp, RxToken, Sink, Target, TxOp, TxToken,
+    Announced, AtomicOp, Body, CollectiveOp, Completion, Completions, Config, Engine, Failure,
+    Frame, GroupId, Header, HeaderFlags, Kind, Limits, Link, OneSided, Placement, PostError,
+    Posted, RemoteIov, RmaOp, RxOp, RxToken, Sink, Target, TxOp, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, Instant, PeerId};
@@ -314,6 +316,30 @@ impl Bench {
         })
     }
 
+    /// Delivers an Rts whose message the link could copy at once; returns where it was asked to, which it then did or could not do, and the placement unless it
+    /// did.
+    pub(crate) fn announce(
+        &mut self,
+        header: Header,
+        piece: u64,
+        can_copy: bool,
+    ) -> (Option<Iov>, Option<Answer>) {
+        let (asked, answer) = (Rc::new(Cell::new(None)), Rc::new(Cell::new(None)));
+        let (asked_of, slot) = (Rc::clone(&asked), Rc::clone(&answer));
+        self.tell(move |sink| {
+            let mut copy = |into: &Iov| {
+                asked_of.set(Some(into.slice(0, into.len())));
+                can_copy
+            };
+            let pieces = [Target::unkeyed(0x1000, piece)];
+            slot.set(match sink.announced(PEER, &header, &pieces, &mut copy) {
+                Announced::Copied => None,
+                Announced::Placed(placement) => Some(Answer::from(placement)),
+            });
+        });
+        (asked.take(), answer.take())
+    }
+
     /// Lets a frame arrive that names memory of this endpoint.
     pub(crate) fn arrive_at(&mut self, header: Header, target: Target, body: &[u8]) -> Answer {
         let body = body.to_vec();
@@ -367,8 +393,8 @@ impl Bench {
         _: Header,
         call: impl FnOnce(&mut dyn Sink) -> Placement + 'static,
     ) -> Answer {
-        let answer = std::rc::Rc::new(std::cell::Cell::new(None));
-        let slot = std::rc::Rc::clone(&answer);
+        let answer = Rc::new(Cell::new(None));
+        let slot = Rc::clone(&answer);
         self.tell(move |sink| slot.set(Some(Answer::from(call(sink)))));
         answer.take().expect("the step ran")
     }

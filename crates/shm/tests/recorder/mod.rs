@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant as Clock};
 
 use oxifabric_engine::{
-    Body, Frame, Header, HeaderFlags, Kind, Link, OpenRegion, Placement, PostError, Posted,
-    RemoteIov, RxToken, Sink, Target, TxToken,
+    Announced, Body, Frame, Header, HeaderFlags, Kind, Link, OpenRegion, Placement, PostError,
+    Posted, RemoteIov, RxToken, Sink, Target, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_provider::device::Device;
@@ -33,6 +33,9 @@ pub struct Recorder {
     /// Arrivals to take before the sink stalls.
     pub room: Option<usize>,
     pub stalls: usize,
+    /// Where messages go that the link offers to copy, and how many it has copied there.
+    pub buffer: Option<Iov>,
+    pub copied: usize,
     /// Memory that peers may access without notice, by its key.
     pub open: Option<(u64, OpenRegion)>,
 }
@@ -74,6 +77,21 @@ impl Sink for Recorder {
             targets: targets.to_vec(),
         });
         Placement::Done
+    }
+
+    fn announced(
+        &mut self,
+        from: PeerId,
+        header: &Header,
+        pieces: &[Target],
+        copy: &mut dyn FnMut(&Iov) -> bool,
+    ) -> Announced {
+        if self.buffer.as_ref().is_some_and(copy) {
+            self.copied += 1;
+            return Announced::Copied;
+        }
+        let remote = RemoteIov::new(pieces).expect("one piece");
+        Announced::Placed(self.arrival(from, header, Body::Remote(remote)))
     }
 
     fn placed(&mut self, _: RxToken, _: Result<(), Errno>) {}
