@@ -152,10 +152,19 @@ impl Conn {
 
     #[inline(never)]
     fn post_other(&mut self, frame: &Frame<'_>) -> Result<bool, PostError> {
-        let header = &frame.header;
         if !frame.targets.is_empty() {
             return self.post_access(frame);
         }
+        let cell = self.tx.pushed();
+        let held = self.post_untargeted(frame)?;
+        if !begins_message(frame.header.kind) {
+            self.direct.order.note_unordered(cell);
+        }
+        Ok(held)
+    }
+
+    fn post_untargeted(&mut self, frame: &Frame<'_>) -> Result<bool, PostError> {
+        let header = &frame.header;
         if is_rts(header.kind) {
             return self.post_rts(frame);
         }
@@ -340,8 +349,14 @@ impl Conn {
             let Some(cell) = self.cma.next_request() else {
                 return;
             };
-            self.push(&cell, 0, false);
+            self.push_unordered(&cell);
         }
+    }
+
+    /// Pushes a cell that accesses may overtake.
+    fn push_unordered(&mut self, cell: &Cell) {
+        self.direct.order.note_unordered(self.tx.pushed());
+        self.push(cell, 0, false);
     }
 
     /// Publishes the cells that were held back.
@@ -718,6 +733,15 @@ const fn is_rts(kind: Kind) -> bool {
     matches!(
         kind,
         Kind::MsgRts | Kind::TaggedRts | Kind::WriteRts | Kind::ResponseRts | Kind::CollectiveRts
+    )
+}
+
+/// Returns whether a frame is the first one of a message, which no access of its sender may overtake.
+const fn begins_message(kind: Kind) -> bool {
+    use Kind::{Collective, CollectiveRts, Msg, MsgRts, Tagged, TaggedRts};
+    matches!(
+        kind,
+        Msg | MsgRts | Tagged | TaggedRts | Collective | CollectiveRts
     )
 }
 

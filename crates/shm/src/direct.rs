@@ -264,10 +264,11 @@ impl DirectAccess {
 }
 
 /// Which frames must be taken by the peer before an access may be carried out: messages, which accesses may not overtake
-/// (FI_ORDER_WAS, FI_ORDER_RAS), and, so that messages need not be looked at, all others but long accesses, which have no order.
+/// (FI_ORDER_WAS, FI_ORDER_RAS), and, so that messages need not be looked at, all others but long accesses, and what
+/// follows or answers another frame, which have no order.
 #[derive(Debug, Default)]
 pub(crate) struct AccessOrder {
-    /// The lane's cells from the first of these on, up to the second one, are accesses.
+    /// The lane's cells from the first of these on, up to the second one, have no order.
     run: (u64, u64),
     /// An access that the peer answers: its id, and the number of cells up to it.
     awaited: Option<(u32, u64)>,
@@ -278,13 +279,19 @@ pub(crate) struct AccessOrder {
 impl AccessOrder {
     /// Notes that the cell with this number is the access with this id, which the peer answers.
     fn add(&mut self, cell: u64, id: u32) {
+        self.note_unordered(cell);
+        if self.awaited.is_none() {
+            self.awaited = Some((id, self.run.1));
+        }
+    }
+
+    /// Notes that the cell with this number, the next one of all, has no order with accesses.
+    #[inline]
+    pub(crate) const fn note_unordered(&mut self, cell: u64) {
         if self.run.1 != cell {
             self.run.0 = cell;
         }
         self.run.1 = cell.wrapping_add(1);
-        if self.awaited.is_none() {
-            self.awaited = Some((id, self.run.1));
-        }
     }
 
     /// Notes that the peer has answered an access, and so has taken what was before it.

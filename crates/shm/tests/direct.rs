@@ -112,6 +112,35 @@ fn a_granted_region_is_written_and_read_without_its_process() {
 }
 
 #[test]
+fn an_access_overtakes_answers_and_parts_and_no_message() {
+    let Some(mut world) = World::granted(&params(), BOTH) else {
+        return;
+    };
+    let bytes = pattern(5_000, 2);
+    for (kind, body) in [
+        (Kind::Fin, &[][..]),
+        (Kind::Ack, &[]),
+        (Kind::Cts, &[]),
+        (Kind::Response, &bytes),
+        (Kind::ResponseRts, &bytes),
+        (Kind::Segment, &bytes),
+    ] {
+        let answer = header(kind, 5, body.len());
+        let posted = world.a.try_post(world.to_b, answer, &lend(body));
+        posted.expect("the lane has space");
+        assert!(world.writes(), "{kind:?}");
+    }
+    let sent = world.a.send(world.to_b, 6, &[1]);
+    sent.expect("the lane has space");
+    assert!(!world.writes(), "a message that was not taken");
+    let answer = world
+        .a
+        .try_post(world.to_b, header(Kind::Fin, 7, 0), &lend(&[]));
+    answer.expect("the lane has space");
+    assert!(!world.writes(), "a message before an answer");
+}
+
+#[test]
 fn what_is_not_granted_goes_by_frames() {
     let Some(mut world) = World::granted(&params(), Flags::REMOTE_READ) else {
         return;

@@ -102,7 +102,7 @@ impl Conn {
             // The access itself is the next one that the lane counts.
             let taken = self.rx.taken().wrapping_add(1);
             let cell = self.direct.grant(key, &region, taken);
-            self.push(&cell, 0, false);
+            self.push_unordered(&cell);
         }
         has_space
     }

@@ -61,6 +61,7 @@ impl Conn {
             len: 0,
             id: header.id,
         };
+        self.direct.order.note_unordered(self.tx.pushed());
         self.emit(&fin, cell::Body::Bare, 0, false);
     }
 }
