@@ -22,6 +22,7 @@ use crate::conns::Conns;
 use crate::direct;
 use crate::params::Params;
 use crate::peer::{self, ConnState, Peers};
+use crate::rndv_threshold;
 use crate::sys::process::ForkMark;
 
 /// Polls between two polls of the sockets, and the time between them, whichever comes first.
@@ -128,20 +129,20 @@ impl ShmLink {
         if self.asleep {
             self.wake_up();
         }
-        self.adjust_thresholds();
         self.poll_sockets(sink)
     }
 
-    /// Adopts the rendezvous thresholds that the receivers ask for.
-    fn adjust_thresholds(&mut self) {
-        let mut index = 0;
-        while let Some(conn) = self.conns.active_mut(index) {
-            if let Some(peer) = self.peers.get_mut(conn.peer)
-                && let Some(len) = conn.cma.threshold.change(peer.limits.eager)
-            {
-                peer.limits.segmented = len;
-            }
-            index += 1;
+    /// Adopts the rendezvous threshold that a peer asks for, for the messages that follow.
+    #[inline(never)]
+    fn adjust_threshold(&mut self, peer: PeerId) {
+        let Some(eager) = self.peers.get(peer).map(|peer| peer.limits.eager) else {
+            return;
+        };
+        let asked = self
+            .conn_of(peer)
+            .and_then(|conn| conn.cma.threshold.change(eager));
+        if let (Some(len), Some(peer)) = (asked, self.peers.get_mut(peer)) {
+            peer.limits.segmented = len;
         }
     }
 
@@ -208,6 +209,9 @@ impl Link for ShmLink {
         };
         if conn.post(&frame)? {
             self.held.push(peer);
+        }
+        if frame.header.len >= rndv_threshold::SHORTEST {
+            self.adjust_threshold(peer);
         }
         Ok(Posted::Done)
     }

@@ -19,6 +19,9 @@ use trials::{CLASSES, FIRST_CLASS, Trials};
 /// First of the two sides' words that ask for a threshold, behind the doorbells; a side's own is the one that it writes.
 const THRESHOLD_WORD: usize = 32;
 
+/// Shortest message whose way may be chosen.
+pub(crate) const SHORTEST: u64 = 1 << FIRST_CLASS;
+
 /// How many bytes are timed together. It is the whole ring, so that it does not matter how much of it the sender had filled before.
 const SAMPLE: usize = 128 * 1024;
 
