@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::LazyLock;
 use std::time::Instant;
 
 use oxifabric_packaging::{deb, layout};
@@ -79,7 +80,7 @@ pub(crate) fn run(machine: Machine) -> ExitCode {
     all += unmodified_programs();
     all += address_sanitizer();
     let mut fuzzing = program("oxifabric-campaign");
-    fuzzing.args(["--seconds", "30"]);
+    fuzzing.args(["--seconds", "20"]);
     all += counted("fuzzing", fuzzing, false);
     all += kernel_modules();
     conclude(&all, machine)
@@ -220,7 +221,7 @@ fn documentation(of: &str, lints: &str, packages: &str) -> Tally {
 
 /// A step that this program does by itself.
 fn made(name: &str, make: impl FnOnce() -> Result<(), Box<dyn Error>>) -> Tally {
-    println!("== {name}");
+    begin(name);
     match make() {
         Ok(()) => Tally::pass(),
         Err(error) => {
@@ -230,9 +231,15 @@ fn made(name: &str, make: impl FnOnce() -> Result<(), Box<dyn Error>>) -> Tally 
     }
 }
 
+/// Prints which step begins, and when, so that a log shows where the time went.
+fn begin(name: &str) {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    println!("== {name} (after {} s)", START.elapsed().as_secs());
+}
+
 /// A command that passes or fails as a whole.
 fn step(name: &str, command: &mut Command) -> Tally {
-    println!("== {name}");
+    begin(name);
     let mut lines = Vec::new();
     let ended = relay(command, |line| {
         lines.push(line.to_owned());
@@ -259,7 +266,7 @@ fn one_by_one(name: &str, mut command: Command, options: &str) -> Tally {
 }
 
 fn counted(name: &str, mut command: Command, one_at_a_time: bool) -> Tally {
-    println!("== {name}");
+    begin(name);
     let mut reader = Reader::new(one_at_a_time, Instant::now());
     match relay(&mut command, |line| reader.read(line, Instant::now())) {
         Ok(success) => reader.end(name, success),
