@@ -1,9 +1,10 @@
 /*
- * unattended FOLDER a|b messages|overrun
+ * unattended FOLDER a|b messages|overrun|parts
  *
  * The endpoint b does not make progress until a is done with its sends, which end all the same. With messages these are of all lengths that are
  * sent before the receiver asks for them, and b receives them then. With overrun there are more than b's device has receives for, and a has said
- * that it sees to that itself and that none is to be tried again: some end with FI_ENORX.
+ * that it sees to that itself and that none is to be tried again: some end with FI_ENORX. With parts it has said so too, and waits for each message to be
+ * at b (FI_TRANSMIT_COMPLETE); these are of several packets, and none ends with an error.
  *
  * a prints "sent N, M refused", b "received N".
  */
@@ -13,7 +14,7 @@ enum { LONGEST = 65536, OVERRUN = 1100, RNR_RETRY = -(0xefa << 16) };
 
 static const size_t lengths[] = { 0, 8760, 8761, 20000, LONGEST - 1, LONGEST };
 
-enum { MESSAGES = sizeof lengths / sizeof *lengths };
+enum { MESSAGES = sizeof lengths / sizeof *lengths, FIRST_OF_PARTS = 2 };
 
 static uint8_t bytes[LONGEST];
 
@@ -42,12 +43,12 @@ static int ended(struct node *node)
 	return 0;
 }
 
-static void send_all(struct node *node, fi_addr_t peer, int count, size_t only)
+static void send_all(struct node *node, fi_addr_t peer, int first, int count, size_t only)
 {
 	static struct fi_context2 contexts[OVERRUN];
 	int under_way = 0, refused = 0;
 
-	for (int message = 0; message < count || under_way; ) {
+	for (int message = first; message < count || under_way; ) {
 		ssize_t code = -FI_EAGAIN;
 
 		if (message < count) {
@@ -73,7 +74,7 @@ static void send_all(struct node *node, fi_addr_t peer, int count, size_t only)
 			under_way--;
 		}
 	}
-	printf("sent %d, %d refused\n", count, refused);
+	printf("sent %d, %d refused\n", count - first, refused);
 }
 
 static void receive_all(struct node *node)
@@ -109,29 +110,33 @@ int main(int argc, char **argv)
 {
 	struct fi_info *hints = efa_hints("efa", FI_MSG);
 	struct node node = { 0 };
-	int overruns;
+	int overruns, is_careless, first;
 
 	if (argc != 4)
 		return 2;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	overruns = !strcmp(argv[3], "overrun");
+	is_careless = overruns || !strcmp(argv[3], "parts");
+	first = is_careless && !overruns ? FIRST_OF_PARTS : 0;
 	hints->domain_attr->mr_mode = 0;
-	if (overruns)
+	if (is_careless)
 		hints->domain_attr->resource_mgmt = FI_RM_DISABLED;
 	expect("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &node.info));
 	fi_freeinfo(hints);
-	make(&node, overruns);
+	if (first)
+		node.info->tx_attr->op_flags = FI_TRANSMIT_COMPLETE;
+	make(&node, is_careless);
 	if (!strcmp(argv[2], "a")) {
 		fi_addr_t peer = node_meet(&node, argv[1], "b");
 
-		send_all(&node, peer, overruns ? OVERRUN : MESSAGES, overruns ? 32 : 0);
+		send_all(&node, peer, first, overruns ? OVERRUN : MESSAGES, overruns ? 32 : 0);
 		node_publish(&node, argv[1], "a");
-		if (!overruns)
+		if (!is_careless)
 			node_meet(&node, argv[1], "received");
 	} else {
 		node_publish(&node, argv[1], "b");
 		node_meet(&node, argv[1], "a");
-		if (!overruns)
+		if (!is_careless)
 			receive_all(&node);
 		node_publish(&node, argv[1], "received");
 	}

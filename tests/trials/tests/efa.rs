@@ -640,6 +640,17 @@ fn sends_to_an_application_that_computes_end() {
     }
 }
 
+/// Messages of several packets are not refused for one of these: their receiver may have the others.
+#[test]
+fn a_message_in_parts_is_not_refused_for_one_of_them() {
+    let ours = require!(Library::under_test());
+    let arguments = |folder: &Path| format!("{} $NAME parts", folder.display());
+    let plan = "hosts = 2\nrnr = 0.7\n";
+    let outcome = require!(run("unattended", [&ours, &ours], plan, 1, arguments));
+    outcome.expect_success();
+    assert!(outcome.stdout.contains("sent 4, 0 refused"), "{outcome}");
+}
+
 /// Options that only this provider has say what they say in the C library, and take what they take there.
 #[test]
 fn options_are_those_of_the_c_library() {

@@ -264,6 +264,7 @@ impl EfaRdm {
         };
         let token = match sent.what {
             What::Packet(token) => token,
+            What::Message(token) => Some(token),
             What::Piece(piece) => {
                 let result = match is_sent {
                     true => Ok(()),
@@ -292,12 +293,11 @@ impl EfaRdm {
 
     /// Handles a send whose receiver was not ready: it is made again, or fails by itself where the application said that it sees to that.
     fn not_ready(&mut self, completion: &Completion, sink: &mut impl Sink) {
-        let fails = self.reach.fails_not_ready && self.tx.is_awaited(completion.wr_id);
-        if !fails {
+        if !self.tx.may_fail(completion.wr_id) {
             return self.tx.not_ready(completion.wr_id, self.now);
         }
         if let Some((_, sent)) = self.tx.ended(completion.wr_id)
-            && let What::Packet(Some(token)) = sent.what
+            && let What::Message(token) = sent.what
         {
             let error = status::error(completion.vendor_err, false);
             sink.sent(token, Err(error.errno));

@@ -196,6 +196,11 @@ impl EfaRdm {
         Ok(())
     }
 
+    /// Returns whether a message fails if its receiver is not ready: it is in one packet, and the application said that it sees to receives itself.
+    fn fails_not_ready(&self, message: &Message<'_>) -> bool {
+        self.reach.fails_not_ready && matches!(message.form, Form::Eager)
+    }
+
     /// Sends a packet. Requests have the address of this end until the peer is known to know it, everything else the connid.
     pub(super) fn send(
         &mut self,
@@ -204,6 +209,12 @@ impl EfaRdm {
         body: &Iov,
         token: Option<TxToken>,
     ) -> Result<(), Errno> {
+        let what = match (token, &content) {
+            (Some(token), Content::Message(message)) if self.fails_not_ready(message) => {
+                What::Message(token)
+            }
+            _ => What::Packet(token),
+        };
         let row = self.peers.get_mut(peer).ok_or(Errno::INVAL)?;
         let is_request = matches!(
             content,
@@ -223,10 +234,7 @@ impl EfaRdm {
         self.header.clear();
         self.header.reserve(HEADER_MAX);
         Packet { sender, content }.encode(body.len(), &mut self.header);
-        let sent = Sent {
-            peer,
-            what: What::Packet(token),
-        };
+        let sent = Sent { peer, what };
         self.tx
             .send(&self.qp, row.destination(), &self.header, body, sent)
     }

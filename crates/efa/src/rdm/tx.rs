@@ -68,6 +68,8 @@ pub(super) struct Sent {
 pub(super) enum What {
     /// A packet, with whose end the engine is told of this.
     Packet(Option<TxToken>),
+    /// A packet that is a whole message, and that fails if its receiver is not ready.
+    Message(TxToken),
     /// A piece of an access.
     Piece(AccessPiece),
 }
@@ -253,13 +255,13 @@ impl TxPool {
         Some((at, sent))
     }
 
-    /// Returns whether the engine waits for the end of a packet.
-    pub(super) fn is_awaited(&self, wr_id: u64) -> bool {
+    /// Returns whether a request fails if its receiver is not ready.
+    pub(super) fn may_fail(&self, wr_id: u64) -> bool {
         let slot = usize::try_from(wr_id)
             .ok()
             .and_then(|at| self.slots.get(at));
         let what = slot.and_then(|slot| slot.sent).map(|sent| sent.what);
-        matches!(what, Some(What::Packet(Some(_))))
+        matches!(what, Some(What::Message(_)))
     }
 
     /// Has a request made again whose receiver was not ready.
@@ -294,6 +296,11 @@ impl TxPool {
         let to_peer = sent.filter(|sent| sent.peer == peer);
         let tokens = to_peer.filter_map(|sent| match &mut sent.what {
             What::Packet(token) => token.take(),
+            What::Message(token) => {
+                let token = *token;
+                sent.what = What::Packet(None);
+                Some(token)
+            }
             What::Piece(_) => None,
         });
         tokens.collect()
