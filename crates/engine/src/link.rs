@@ -18,6 +18,10 @@ use crate::RmaOp;
 /// the `Rts` of each. All other frames may overtake, with one exception: the first frame of a message, write or response arrives before
 /// its segments, which are delivered by [`Sink::unordered_segment`]. fi_getinfo(3) then offers no order of accesses.
 pub trait Link {
+    /// A peer's link that has a frame has all frames that were posted before it. Where that is not so, every frame of a message says that its sender
+    /// waits for it ([`Frame::transmit_complete`]), not the last one alone.
+    const IN_ORDER: bool = true;
+
     /// Returns what the path to `peer` can take; may change once when the connection is negotiated, and [`Limits::segmented`] at any time.
     fn limits(&self, peer: PeerId) -> &Limits;
 
@@ -292,7 +296,7 @@ pub struct Frame<'a> {
     pub transient: bool,
     /// The sender waits until nothing of the frame depends on this process any more (transmit complete). A link that sends
     /// a lost frame again out of this process's memory answers [`Posted::Pending`], and calls [`Sink::sent`] when the peer's link
-    /// has acknowledged the frame and all before it. One that hands frames to the kernel, or to memory that outlives the process, ignores this.
+    /// has acknowledged the frame and all before it, or the frame alone if it keeps no order ([`Link::IN_ORDER`]). One that hands frames to the kernel, or to memory that outlives the process, ignores this.
     pub transmit_complete: bool,
     /// More frames follow at once: the link may hold this one back until [`Link::flush`].
     pub more: bool,

@@ -277,14 +277,15 @@ impl Engine {
     }
 
     /// Posts the next frame of a send.
-    fn post_frame(&mut self, link: &mut impl Link, out: &mut impl Completions, key: Key) -> Step {
+    fn post_frame<L: Link>(&mut self, link: &mut L, out: &mut impl Completions, key: Key) -> Step {
         let Some(transmit) = self.sends.get_mut(key) else {
             return Step::Last;
         };
         let limits = *link.limits(transmit.peer);
-        let Some((frame, next)) = transmit.frame(&limits) else {
+        let Some((mut frame, next)) = transmit.frame(&limits) else {
             return Step::Last;
         };
+        frame.transmit_complete |= !L::IN_ORDER && transmit.waits_for_part(next);
         match link.post(transmit.peer, frame, TxToken(key.raw())) {
             Ok(posted) => {
                 if transmit.stage == Stage::Queued {

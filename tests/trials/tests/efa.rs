@@ -649,6 +649,8 @@ fn a_message_in_parts_is_not_refused_for_one_of_them() {
     let outcome = require!(run("unattended", [&ours, &ours], plan, 1, arguments));
     outcome.expect_success();
     assert!(outcome.stdout.contains("sent 4, 0 refused"), "{outcome}");
+    // The sender has waited for all parts: it makes no progress after the last one.
+    assert!(outcome.stdout.contains("received 4"), "{outcome}");
 }
 
 /// Options that only this provider has say what they say in the C library, and take what they take there.

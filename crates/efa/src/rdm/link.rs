@@ -53,6 +53,8 @@ fn is_whole_message(frame: &Frame<'_>) -> bool {
 }
 
 impl Link for EfaRdm {
+    const IN_ORDER: bool = false;
+
     #[inline]
     fn limits(&self, peer: PeerId) -> &Limits {
         let ways = self.peers.get(peer).map_or(0, |row| row.ways);

@@ -12,14 +12,19 @@ use super::send::wants_receipt;
 
 impl EfaRdm {
     /// Sends the first packet of a message.
-    pub(super) fn begin_medium(&mut self, peer: PeerId, frame: &Frame<'_>) -> Result<(), Errno> {
+    pub(super) fn begin_medium(
+        &mut self,
+        peer: PeerId,
+        frame: &Frame<'_>,
+        token: Option<TxToken>,
+    ) -> Result<(), Errno> {
         let medium = Medium {
             header: frame.header,
             number: self.peers.get(peer).map_or(0, |row| row.next),
         };
         let kind = OperationKind::Medium(medium);
         let id = self.operations.insert(peer, kind).ok_or(Errno::AGAIN)?;
-        let sent = self.send_part(peer, frame, id, &medium, None);
+        let sent = self.send_part(peer, frame, id, &medium, token);
         self.keep_if(sent, peer, Some(id))?;
         self.mine.insert(medium.header.id, id);
         self.count(peer);

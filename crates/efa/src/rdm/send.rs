@@ -52,7 +52,7 @@ impl EfaRdm {
         token: Option<TxToken>,
     ) -> Result<(), Errno> {
         if frame.len < frame.body.len() {
-            return self.begin_medium(peer, frame);
+            return self.begin_medium(peer, frame, token);
         }
         let send_id = self.expect_receipt(peer, &frame.header)?;
         let message = Message {

@@ -67,13 +67,22 @@ impl Transmit {
             len,
             targets,
             transient: self.borrowed,
-            transmit_complete: next == Stage::Sent
-                && !self.unacked
-                && self.flags.contains(Flags::TRANSMIT_COMPLETE),
+            transmit_complete: next == Stage::Sent && self.waits_for_link(),
             more: matches!(next, Stage::Sending(end) if end < self.allowed())
                 || self.flags.contains(Flags::MORE),
         };
         (frame, next)
+    }
+
+    /// Returns whether it is complete when the peer's link has it.
+    #[inline(always)]
+    fn waits_for_link(&self) -> bool {
+        !self.unacked && self.flags.contains(Flags::TRANSMIT_COMPLETE)
+    }
+
+    /// Returns whether it waits for a frame after which others follow, and which may arrive after these.
+    pub(crate) fn waits_for_part(&self, next: Stage) -> bool {
+        matches!(next, Stage::Sending(_)) && self.waits_for_link()
     }
 
     /// Begins to send the data that the peer asks for, as segments: `window` bytes of it, or all for zero. It matched, or the peer

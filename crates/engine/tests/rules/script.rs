@@ -17,14 +17,14 @@ pub(crate) const PEER: PeerId = PeerId(1);
 pub(crate) const OTHER: PeerId = PeerId(2);
 
 /// An engine between a script and a list of completions.
-pub(crate) struct Bench {
+pub(crate) struct Bench<const IN_ORDER: bool = true> {
     pub(crate) engine: Engine,
-    pub(crate) link: Script,
+    pub(crate) link: Script<IN_ORDER>,
     events: Events,
 }
 
 /// A link that does what it is told.
-pub(crate) struct Script {
+pub(crate) struct Script<const IN_ORDER: bool = true> {
     pub(crate) limits: Limits,
     /// Results of the next posts and pulls; afterwards posts are done at once, and pulls begin.
     pub(crate) answers: VecDeque<Result<Posted, PostError>>,
@@ -49,6 +49,7 @@ pub(crate) struct Sent {
     pub(crate) token: TxToken,
     pub(crate) targets: Vec<Target>,
     pub(crate) transient: bool,
+    pub(crate) transmit_complete: bool,
     pub(crate) more: bool,
 }
 
@@ -100,7 +101,9 @@ impl Completions for Events {
     }
 }
 
-impl Link for Script {
+impl<const IN_ORDER: bool> Link for Script<IN_ORDER> {
+    const IN_ORDER: bool = IN_ORDER;
+
     fn limits(&self, _: PeerId) -> &Limits {
         &self.limits
     }
@@ -118,6 +121,7 @@ impl Link for Script {
                 token,
                 targets: frame.targets.to_vec(),
                 transient: frame.transient,
+                transmit_complete: frame.transmit_complete,
                 more: frame.more,
             });
         }
@@ -178,6 +182,12 @@ impl Bench {
     }
 
     pub(crate) fn with(limits: impl Fn(&mut Limits), config: impl Fn(&mut Config)) -> Self {
+        Self::made(limits, config)
+    }
+}
+
+impl<const IN_ORDER: bool> Bench<IN_ORDER> {
+    pub(crate) fn made(limits: impl Fn(&mut Limits), config: impl Fn(&mut Config)) -> Self {
         let mut link = Script {
             limits: Limits {
                 eager: 8,

@@ -1,6 +1,6 @@
 //! Links that keep the order of messages alone: segments come as they like.
 
-use oxifabric_engine::{Header, Kind, PostError, Posted};
+use oxifabric_engine::{Header, Kind, PostError, Posted, TxOp};
 use oxifabric_types::{Errno, Flags};
 
 use crate::script::*;
@@ -134,4 +134,46 @@ fn a_window_is_given_up_with_its_peer() {
     b.failed();
     b.link.posted.clear();
     b.assert_empty();
+}
+
+/// Posts a message of three frames, or of as many that the peer asks for, whose sender waits for them; returns for which ones.
+fn awaited<const IN_ORDER: bool>(on_request: bool) -> Vec<bool> {
+    let mut b: Bench<IN_ORDER> = Bench::made(|_| {}, |_| {});
+    let body = memory(&[1; 20]);
+    if on_request {
+        b.link.limits.segmented = 0;
+    }
+    let wanted = Flags::TRANSMIT_COMPLETE | Flags::MSG | Flags::COMPLETION;
+    let rts = on_request.then_some(Ok(Posted::Done));
+    b.link.answers.extend(rts);
+    b.link.answers.extend([Ok(Posted::Pending); 4]);
+    b.send(TxOp {
+        flags: wanted,
+        ..tx(&body, 1)
+    })
+    .expect("room");
+    if on_request {
+        let rts = b.frame();
+        assert!(
+            !rts.transmit_complete,
+            "what the peer asks for is told anew"
+        );
+        assert!(b.arrive(PEER, cts(rts.header.id, 0), b"").is_done());
+    }
+    let frames: Vec<Sent> = b.link.posted.drain(..).collect();
+    for frame in &frames {
+        assert_eq!(b.event(), None, "a frame is missing");
+        let token = frame.token;
+        b.tell(move |sink| sink.sent(token, Ok(())));
+    }
+    b.done();
+    frames.iter().map(|frame| frame.transmit_complete).collect()
+}
+
+#[test]
+fn a_sender_waits_for_each_frame_that_another_may_overtake() {
+    assert_eq!(awaited::<true>(false), [false, false, true]);
+    assert_eq!(awaited::<false>(false), [true; 3]);
+    assert_eq!(awaited::<true>(true), [false, false, false, true]);
+    assert_eq!(awaited::<false>(true), [true; 4]);
 }

@@ -51,6 +51,8 @@ fn out_of_line<R>(call: impl FnOnce() -> R) -> R {
 }
 
 impl Link for SimDevice {
+    const IN_ORDER: bool = false;
+
     #[inline]
     fn limits(&self, peer: PeerId) -> &Limits {
         either!(self, device => device.limits(peer))

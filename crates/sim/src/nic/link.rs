@@ -13,6 +13,8 @@ use super::sender::{Sender, Then};
 use super::{ACCESSES_MAX, SimNic, liveness};
 
 impl Link for SimNic {
+    const IN_ORDER: bool = false;
+
     fn limits(&self, _peer: PeerId) -> &Limits {
         &self.limits
     }
