@@ -55,7 +55,7 @@ impl Engine {
         self.unexpected.get(key).map(|_| key)
     }
 
-    /// Takes a message whose header is known, which the link delivers again.
+    /// Takes a message whose header is known, which the link delivers again. A link that gives ids itself may call it another one than before.
     #[cold]
     pub(crate) fn resume_deferred(
         &mut self,
@@ -66,12 +66,14 @@ impl Engine {
         body: Body<'_>,
     ) -> Placement {
         let same = |known: &Arrival| {
-            let names = |a: &Arrival| (a.class, a.id, a.tag, a.len);
-            names(known) == names(arrival)
+            let of = |a: &Arrival| (a.class, a.tag, a.len);
+            of(known) == of(arrival)
         };
-        let Some(message) = self.unexpected.get(key).filter(|m| same(&m.arrival)) else {
+        let message = self.unexpected.get_mut(key);
+        let Some(message) = message.filter(|message| same(&message.arrival)) else {
             return Placement::Refuse;
         };
+        message.arrival.id = arrival.id;
         if !matches!(
             message.match_state,
             MatchState::Waiting | MatchState::Claimed(_)

@@ -106,7 +106,7 @@ fn a_long_message_in_parts_is_received_or_dropped_from_its_first_part_on() {
             b.recv(tagged_rx(&memory(&[0; 40]), 7, 1)).expect("room");
         }
         assert_eq!(b.link.resumed, [PEER]);
-        let other = Header { id: 6, ..part };
+        let other = Header { tag: 6, ..part };
         assert!(b.arrive(PEER, other, &[1; 30]).is_refusal());
         assert!(b.arrive(PEER, part, &[1; 30]).is_done());
         assert!(b.arrive(PEER, segment(LONG, 5, 30), &[2; 30]).is_done());
@@ -116,6 +116,25 @@ fn a_long_message_in_parts_is_received_or_dropped_from_its_first_part_on() {
         }
         b.assert_empty();
     }
+}
+
+/// Links that number messages as they come do so anew when they deliver one again.
+#[test]
+fn a_long_message_has_the_id_with_which_it_comes_again() {
+    let mut b = tight();
+    let part = |id| Header {
+        id,
+        ..tagged(LONG, 7)
+    };
+    assert!(b.arrive(PEER, part(5), &[1; 30]).is_stall());
+    assert!(b.arrive(PEER, part(6), &[1; 30]).is_stall());
+    b.recv(tagged_rx(&memory(&[0; 40]), 7, 1)).expect("room");
+    assert!(b.arrive(PEER, part(8), &[1; 30]).is_done());
+    assert!(b.arrive(PEER, segment(LONG, 5, 30), &[2; 30]).is_refusal());
+    assert!(b.arrive(PEER, segment(LONG, 8, 30), &[2; 30]).is_done());
+    b.tell(|sink| sink.peer_down(PEER, Errno::IO));
+    assert_eq!(b.failed().errno, Errno::IO);
+    b.assert_empty();
 }
 
 #[test]
