@@ -653,6 +653,20 @@ fn a_message_in_parts_is_not_refused_for_one_of_them() {
     assert!(outcome.stdout.contains("received 4"), "{outcome}");
 }
 
+/// What a refused message would have been acknowledged by is forgotten with it.
+#[test]
+fn messages_that_are_refused_leave_nothing_behind() {
+    let ours = require!(Library::under_test());
+    let arguments = |folder: &Path| format!("{} $NAME refused", folder.display());
+    let plan = "hosts = 2\nrnr = 1.0\n";
+    let outcome = require!(run("unattended", [&ours, &ours], plan, 1, arguments));
+    outcome.expect_success();
+    assert!(
+        outcome.stdout.contains("sent 20000, 20000 refused"),
+        "{outcome}"
+    );
+}
+
 /// Options that only this provider has say what they say in the C library, and take what they take there.
 #[test]
 fn options_are_those_of_the_c_library() {

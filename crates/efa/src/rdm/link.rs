@@ -266,7 +266,7 @@ impl EfaRdm {
         };
         let token = match sent.what {
             What::Packet(token) => token,
-            What::Message(token) => Some(token),
+            What::Message(token, _) => Some(token),
             What::Piece(piece) => {
                 let result = match is_sent {
                     true => Ok(()),
@@ -299,8 +299,11 @@ impl EfaRdm {
             return self.tx.not_ready(completion.wr_id, self.now);
         }
         if let Some((_, sent)) = self.tx.ended(completion.wr_id)
-            && let What::Message(token) = sent.what
+            && let What::Message(token, receipt) = sent.what
         {
+            if let Some(id) = receipt {
+                self.operations.remove(sent.peer, id);
+            }
             let error = status::error(completion.vendor_err, false);
             sink.sent(token, Err(error.errno));
         }

@@ -211,7 +211,7 @@ impl EfaRdm {
     ) -> Result<(), Errno> {
         let what = match (token, &content) {
             (Some(token), Content::Message(message)) if self.fails_not_ready(message) => {
-                What::Message(token)
+                What::Message(token, message.wants_receipt.then_some(message.send_id))
             }
             _ => What::Packet(token),
         };

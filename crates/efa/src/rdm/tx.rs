@@ -68,8 +68,8 @@ pub(super) struct Sent {
 pub(super) enum What {
     /// A packet, with whose end the engine is told of this.
     Packet(Option<TxToken>),
-    /// A packet that is a whole message, and that fails if its receiver is not ready.
-    Message(TxToken),
+    /// A packet that is a whole message, and that fails if its receiver is not ready. A receipt would name this operation.
+    Message(TxToken, Option<u32>),
     /// A piece of an access.
     Piece(AccessPiece),
 }
@@ -261,7 +261,7 @@ impl TxPool {
             .ok()
             .and_then(|at| self.slots.get(at));
         let what = slot.and_then(|slot| slot.sent).map(|sent| sent.what);
-        matches!(what, Some(What::Message(_)))
+        matches!(what, Some(What::Message(..)))
     }
 
     /// Has a request made again whose receiver was not ready.
@@ -296,7 +296,7 @@ impl TxPool {
         let to_peer = sent.filter(|sent| sent.peer == peer);
         let tokens = to_peer.filter_map(|sent| match &mut sent.what {
             What::Packet(token) => token.take(),
-            What::Message(token) => {
+            What::Message(token, _) => {
                 let token = *token;
                 sent.what = What::Packet(None);
                 Some(token)
