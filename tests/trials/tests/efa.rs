@@ -667,6 +667,20 @@ fn messages_that_are_refused_leave_nothing_behind() {
     );
 }
 
+/// FI_OPT_EFA_HOMOGENEOUS_PEERS counts from when it is set, also at an endpoint that is enabled, as in the C library.
+#[test]
+fn peers_that_are_said_to_be_alike_are_read_from_at_once() {
+    let ours = require!(Library::under_test());
+    let scratch = Scratch::new();
+    let program = require!(compile_client("alike"));
+    let (file, folder) = (program.file().display(), scratch.path().display());
+    let run = require!(softnic::network("hosts = 2\n", 1, &scratch));
+    let run = both(run, [&ours, &ours], &format!("exec {file} {folder} $NAME"));
+    let outcome = run.env("FI_EFA_USE_DEVICE_RDMA", "1").run();
+    outcome.expect_success();
+    assert!(outcome.stdout.contains("read 5000 bytes"), "{outcome}");
+}
+
 /// Options that only this provider has say what they say in the C library, and take what they take there.
 #[test]
 fn options_are_those_of_the_c_library() {

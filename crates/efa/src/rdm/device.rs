@@ -122,7 +122,8 @@ impl Device for EfaRdm {
             qkey: self.name.connid,
             rnr_retry: sets_retries.then_some(self.rnr_retry),
         };
-        self.peers.assumed = reach::index(self.reach.before_handshake());
+        self.peers
+            .assume(reach::index(self.reach.before_handshake()));
         self.qp.activate(PORT, change)?;
         self.is_active = true;
         self.post_receives();
@@ -155,6 +156,8 @@ impl Device for EfaRdm {
             }
             (options::HOMOGENEOUS_PEERS, OwnValue::Bool(wanted)) => {
                 self.reach.peers_are_alike = wanted;
+                self.peers
+                    .assume(reach::index(self.reach.before_handshake()));
                 Ok(())
             }
             (options::HOMOGENEOUS_PEERS, OwnValue::Size(_)) => Err(Errno::INVAL),

@@ -28,7 +28,7 @@ pub(super) struct Peers {
     /// The peers that a source may be, in the order in which they were first known.
     sources: HashMap<Source, Vec<PeerId>>,
     /// What the device does by itself with a peer whose handshake is not here, [`super::reach::index`].
-    pub(super) assumed: usize,
+    assumed: usize,
 }
 
 /// What is kept of a peer.
@@ -93,6 +93,17 @@ impl Peers {
         }
         self.sources.entry(source).or_default().push(number);
         Ok(number)
+    }
+
+    /// Sets what the device does with peers whose handshake is not here, those that are known already among them.
+    pub(super) fn assume(&mut self, ways: usize) {
+        self.assumed = ways;
+        for at in 0..self.table.rows() as u32 {
+            let row = self.table.get_mut(PeerId(at));
+            if let Some(row) = row.filter(|row| row.features.is_none()) {
+                row.ways = ways;
+            }
+        }
     }
 
     fn forget_source(&mut self, source: Source, peer: PeerId) {
