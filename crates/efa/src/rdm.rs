@@ -57,6 +57,8 @@ pub struct EfaRdm {
     domain: Arc<EfaDomain>,
     name: EfaAddress,
     is_active: bool,
+    /// The endpoint is being closed: packets of peers are dropped.
+    is_closing: bool,
     rnr_retry: u8,
     /// What the path to a peer takes, by what the device does there ([`reach::index`]).
     limits: [Limits; reach::WAYS],

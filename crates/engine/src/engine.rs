@@ -1,6 +1,7 @@
 //! One endpoint's protocol state, and what its driver calls.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use oxifabric_types::{Errno, Flags, Instant, PeerId};
 
@@ -9,7 +10,7 @@ use crate::faults::FaultInjector;
 use crate::peer::Peers;
 use crate::posted::PostedQueue;
 use crate::sink::EngineSink;
-use crate::slab::Slab;
+use crate::slab::{Key, Slab};
 use crate::transmit::Transmit;
 use crate::tx::Sent;
 use crate::unexpected::UnexpectedQueue;
@@ -194,6 +195,22 @@ impl Engine {
         self.resume_stalled(link);
         link.flush();
         events
+    }
+
+    /// Drops what the application lent memory for, without completions: sends that are not complete, receives, and messages that arrive or wait for one.
+    /// That memory is not touched any more, unless the link does that. What is left are answers to peers, and sends out of memory of our own.
+    pub fn discard_lent(&mut self) {
+        self.posted.clear();
+        self.unexpected.remove_all();
+        let sends = self.sends.iter().filter(|(_, send)| !send.owns_memory());
+        let keys: Vec<Key> = sends.map(|(key, _)| key).collect();
+        for key in keys {
+            if let Some(send) = self.sends.remove(key)
+                && send.is_response()
+            {
+                self.responded(send.peer);
+            }
+        }
     }
 
     /// Drops whatever is pending, without completions: the endpoint closes. Its memory is free afterwards;

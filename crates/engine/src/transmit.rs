@@ -164,6 +164,12 @@ impl Transmit {
         matches!(self.header.kind, Kind::Response | Kind::Collective)
     }
 
+    /// Returns whether all of its memory is the engine's: it is injected, or brings a peer what an atomic fetched.
+    pub(crate) fn owns_memory(&self) -> bool {
+        let is_injected = self.flags.contains(Flags::INJECT) && self.result.is_none();
+        is_injected || (self.is_response() && self.body.is_own())
+    }
+
     /// Returns the collective that it is a message of, if it is one.
     pub(crate) fn active_collective(&self) -> Option<Key> {
         let is_collective = matches!(self.header.kind, Kind::Collective);

@@ -303,6 +303,14 @@ impl UnexpectedQueue {
             .any(|(_, message)| message.writes_to(key))
     }
 
+    /// Drops all messages, so that what the link still reports of them is ignored.
+    pub(crate) fn remove_all(&mut self) {
+        let keys: Vec<Key> = self.messages.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            self.remove(key);
+        }
+    }
+
     /// Drops all messages.
     pub(crate) fn clear(&mut self) {
         *self = Self::new();

@@ -97,6 +97,11 @@ impl Iov {
         matches!(*self.pieces, Pieces::One(_))
     }
 
+    /// Returns whether it is memory of our own, or no memory: the application may do with its own what it likes.
+    pub fn is_own(&self) -> bool {
+        self.len == 0 || matches!(*self.pieces, Pieces::Owned(_))
+    }
+
     /// Lends `len` bytes at `base`.
     ///
     /// # Safety

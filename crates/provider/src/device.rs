@@ -268,6 +268,12 @@ pub trait Device: Connection + Send + Sized + 'static {
         false
     }
 
+    /// Takes note that the endpoint begins to close. Returns whether operations of the application that have not ended are dropped at once
+    /// ([`crate::operations::Operations::discard_lent`]); what it has lent for them is not touched any more then. Else closing waits for them, for a while.
+    fn discards(&mut self) -> bool {
+        false
+    }
+
     /// Announces to all peers that the endpoint closes; nothing more can be sent.
     fn close(&mut self) {}
 

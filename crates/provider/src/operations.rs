@@ -87,6 +87,9 @@ pub trait Operations<D>: Send + Sized + 'static {
     /// Moves what can be moved without waiting; returns how many events there were.
     fn progress(&mut self, device: &mut D, out: &mut impl Completions, now: Instant) -> usize;
 
+    /// Drops what the application lent memory for, without completions, and goes on with the rest: the endpoint begins to close.
+    fn discard_lent(&mut self) {}
+
     /// Drops whatever is pending, without completions: the endpoint closes. What the device still reports is ignored.
     fn abandon(&mut self, out: &mut impl Completions);
 
@@ -222,6 +225,10 @@ impl<D: Link> Operations<D> for Engine {
     #[inline(always)]
     fn progress(&mut self, device: &mut D, out: &mut impl Completions, now: Instant) -> usize {
         self.progress(device, out, now)
+    }
+
+    fn discard_lent(&mut self) {
+        self.discard_lent();
     }
 
     fn abandon(&mut self, out: &mut impl Completions) {

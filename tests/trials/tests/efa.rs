@@ -681,6 +681,19 @@ fn peers_that_are_said_to_be_alike_are_read_from_at_once() {
     assert!(outcome.stdout.contains("read 5000 bytes"), "{outcome}");
 }
 
+/// An application may take the memory of its sends away, and close the endpoint: these are discarded. What it knows to be sent arrives.
+#[test]
+fn closing_touches_no_memory_of_sends_that_have_not_ended() {
+    let ours = require!(Library::under_test());
+    for (what, seed) in [("sent", 1), ("sent", 2), ("asked", 1), ("asked", 2)] {
+        let arguments = |folder: &Path| format!("{} $NAME {what}", folder.display());
+        let outcome = require!(run("discarded", [&ours, &ours], UNRULY, seed, arguments));
+        outcome.expect_success();
+        assert!(outcome.stdout.contains("closed"), "{outcome}");
+        assert!(outcome.stdout.contains("received "), "{outcome}");
+    }
+}
+
 /// Options that only this provider has say what they say in the C library, and take what they take there.
 #[test]
 fn options_are_those_of_the_c_library() {

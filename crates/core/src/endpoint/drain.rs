@@ -76,11 +76,14 @@ impl<P: Provider> Endpoint<P> {
         }
     }
 
-    /// Sends what can be sent, for a bounded time, drops the rest without completions, and announces the close to all peers.
+    /// Drops what the device drops ([`Device::discards`]), sends what else can be sent, for a bounded time, drops the rest without completions, and announces the close to all peers.
     fn drain(&self) {
         let begin = Instant::now();
         let mut moved = begin;
         let mut state = self.state.lock();
+        if state.enabled && state.device.discards() {
+            state.operations.discard_lent();
+        }
         while state.enabled && !(state.operations.is_idle() && state.device.idle()) {
             let now = Instant::now();
             if state.progress() > 0 {

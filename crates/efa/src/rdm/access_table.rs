@@ -127,6 +127,16 @@ impl Accesses {
         with_peer.map(|(id, _)| id).collect()
     }
 
+    /// Gives all accesses up as far as the device does not have them.
+    pub(super) fn give_up(&mut self, why: Errno) {
+        for id in 0..self.rows.len() as u32 {
+            if let Some(access) = self.get_mut(id) {
+                access.failure.get_or_insert(why);
+            }
+            self.take_over(id);
+        }
+    }
+
     /// Returns whether one with this peer is under way.
     pub(super) fn any_with(&self, peer: PeerId) -> bool {
         let mut all = self.rows.iter().flatten();
@@ -267,6 +277,25 @@ mod tests {
             access.is_posted = access.posted == access.body.len();
         }
         all
+    }
+
+    #[test]
+    fn accesses_are_given_up_as_far_as_the_device_does_not_have_them() {
+        let mut accesses = Accesses::default();
+        for pending in [0, 1] {
+            let half = Access {
+                posted: 5,
+                pending,
+                ..access(10, &[target(0, 10)], None)
+            };
+            let id = accesses.insert(half).expect("room");
+            accesses.ready.push_back(id);
+        }
+        accesses.give_up(Errno::CANCELED);
+        assert!(accesses.get_mut(0).is_none() && !accesses.ready.contains(&0));
+        let begun = accesses.get_mut(1).expect("the device has a piece of it");
+        assert_eq!(begun.failure, Some(Errno::CANCELED));
+        assert!(begun.next(100, BUFFER).is_none(), "no further piece");
     }
 
     #[test]

@@ -211,7 +211,9 @@ impl EfaRdm {
                     Ok(()) => {}
                 }
             }
-            events += self.take_turns(peer, sink) + self.take_backlog(peer, sink);
+            if !self.is_closing {
+                events += self.take_turns(peer, sink) + self.take_backlog(peer, sink);
+            }
         }
         events
     }

@@ -30,6 +30,13 @@ pub(super) enum Deferred {
     Receipt(PeerId, u32),
 }
 
+impl Deferred {
+    /// Returns whether a peer waits for it, for what is done here already.
+    pub(super) const fn is_owed(&self) -> bool {
+        matches!(self, Self::Read(..) | Self::Receipt(..))
+    }
+}
+
 impl EfaRdm {
     /// Tells the engine what was put off; returns how much that was.
     pub(super) fn tell_deferred(&mut self, sink: &mut impl Sink) -> usize {

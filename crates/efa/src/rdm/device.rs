@@ -17,6 +17,7 @@ use oxifabric_types::{Address, EfaAddress, EpType, Errno, Info, Instant, PeerId}
 
 use super::EfaRdm;
 use super::access_table::Accesses;
+use super::deferred::Deferred;
 use super::link::limits;
 use super::operations::Operations;
 use super::peers::Peers;
@@ -89,6 +90,7 @@ impl Device for EfaRdm {
             cq,
             domain: Arc::clone(domain),
             is_active: false,
+            is_closing: false,
             rnr_retry: options::WITHOUT_END,
             limits: std::array::from_fn(|at| {
                 limits(hardware.mtu, reach.reads, reach::accesses(at))
@@ -216,7 +218,18 @@ impl Device for EfaRdm {
     }
 
     fn idle(&self) -> bool {
-        self.tx.is_idle()
+        let owes_answers = self.is_closing && !self.deferred.is_empty();
+        self.tx.is_idle() && !owes_answers
+    }
+
+    /// Packets that the device has are in buffers of this end, and are sent again until they are delivered. The application has no completion of what
+    /// needs its memory.
+    fn discards(&mut self) -> bool {
+        self.is_closing = true;
+        self.deferred.retain(Deferred::is_owed);
+        self.operations.withdraw();
+        self.accesses.give_up(Errno::CANCELED);
+        true
     }
 
     fn explain(code: u32, peer: Option<&Address>) -> Option<String> {

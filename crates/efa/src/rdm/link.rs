@@ -225,7 +225,7 @@ impl EfaRdm {
         let Some(at) = self.rx.as_mut().and_then(|rx| rx.ended(completion)) else {
             return;
         };
-        if is_good && completion.opcode == Opcode::Recv {
+        if is_good && completion.opcode == Opcode::Recv && !self.is_closing {
             self.received(completion, at, sink);
         }
         if let Some(rx) = &mut self.rx {

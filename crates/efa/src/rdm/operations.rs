@@ -235,6 +235,23 @@ impl Operations {
         }
     }
 
+    /// Takes all memory back that was announced to be read by peers' devices.
+    pub(super) fn withdraw(&mut self) {
+        for at in 0..self.rows.len() as u32 {
+            let Some(row) = self.rows.get(at as usize) else {
+                return;
+            };
+            let id = row.uses << PLACE_BITS | at;
+            if let Some(Operation {
+                peer,
+                kind: OperationKind::Exposed(_),
+            }) = row.operation
+            {
+                self.remove(peer, id);
+            }
+        }
+    }
+
     fn row(&mut self, id: u32) -> Option<&mut Row> {
         let row = self.rows.get_mut(id as usize & (PLACES - 1))?;
         (row.uses == id >> PLACE_BITS).then_some(row)
@@ -243,6 +260,8 @@ impl Operations {
 
 #[cfg(test)]
 mod tests {
+    use oxifabric_engine::{HeaderFlags, Kind};
+
     use super::*;
 
     const PEER: PeerId = PeerId(1);
@@ -286,6 +305,31 @@ mod tests {
         );
         (incoming.runt, incoming.is_read) = (30, false);
         assert!(!incoming.count_runt(30), "it is not read yet");
+    }
+
+    #[test]
+    fn memory_is_taken_back_that_was_announced() {
+        let mut operations = Operations::default();
+        let sent = operations.insert(PEER, OperationKind::Sent { mine: 1 });
+        let announcement = Announcement {
+            header: Header {
+                kind: Kind::MsgRts,
+                flags: HeaderFlags::empty(),
+                id: 2,
+                tag: 0,
+                data: 0,
+                len: 3,
+            },
+            message: Some(4),
+            targets: Pieces::new([]).expect("none"),
+        };
+        let exposed = Exposed {
+            announcement,
+            _regions: Vec::new(),
+        };
+        let exposed = operations.insert(PEER, OperationKind::Exposed(Box::new(exposed)));
+        operations.withdraw();
+        assert!(operations.has(sent.expect("room")) && !operations.has(exposed.expect("room")));
     }
 
     #[test]

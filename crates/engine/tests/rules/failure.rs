@@ -129,6 +129,49 @@ fn a_frame_that_fails_fails_its_send() {
 }
 
 #[test]
+fn what_is_lent_is_discarded_and_the_rest_goes_on() {
+    let mut b = Bench::with(|limits| limits.eager = 4, |_| {});
+    let body = memory(&[7; 40]);
+    let owed = Header {
+        id: 9,
+        flags: HeaderFlags::DELIVERY,
+        ..msg(3)
+    };
+    b.recv(rx(&memory(&[0; 3]), 1)).expect("room");
+    b.recv(rx(&memory(&[0; 12]), 2)).expect("room");
+    // Nothing leaves after the first part of an injected message, and of what the peer asked for.
+    b.send(tx(&body, 3)).expect("room");
+    let asked = b.frame().header.id;
+    b.link.answers.push_back(Ok(Posted::Done));
+    b.link.answers.extend([Err(PostError::Again); 9]);
+    b.send(TxOp {
+        flags: Flags::MSG | Flags::INJECT,
+        ..tx(&memory(b"injected"), 4)
+    })
+    .expect("its first part left");
+    assert!(b.arrive(PEER, answer(Kind::Cts, asked), b"").is_done());
+    b.send(tx(&memory(b"ab"), 5)).expect("room");
+    assert!(b.arrive(PEER, owed, b"abc").is_done());
+    assert!(b.arrive(PEER, Header { id: 4, ..msg(12) }, b"ab").is_done());
+    assert_eq!((b.done().context, b.event()), (1, None));
+    b.engine.discard_lent();
+    b.link.posted.clear();
+    b.link.answers.clear();
+    b.tell(|sink| sink.writable(PEER));
+    let kinds: Vec<Kind> = b
+        .link
+        .posted
+        .iter()
+        .map(|frame| frame.header.kind)
+        .collect();
+    assert_eq!(kinds, [Kind::Ack, Kind::Segment]);
+    assert!(b.arrive(PEER, segment(12, 4, 2), b"cd").is_refusal());
+    assert!(b.arrive(PEER, answer(Kind::Fin, asked), b"").is_done());
+    b.done();
+    b.assert_empty();
+}
+
+#[test]
 fn abandoning_drops_everything_in_silence() {
     let mut b = Bench::new();
     b.send(tx(&memory(&[0; 30]), 1)).expect("room");
