@@ -30,6 +30,9 @@ s64 krt_signal_wait(void *of, u64 number, s64 ms);
 void *krt_work_new(void (*run)(void *), void *of);
 void krt_work_free(void *of);
 void krt_work_queue(void *of);
+void krt_work_queue_later(void *of);
+void krt_work_hold(void *of);
+bool krt_work_release(void *of);
 bool krt_work_is_current(void *of);
 bool krt_work_attend(void *of, void *signal);
 bool krt_work_asked(void *of);
@@ -118,13 +121,15 @@ void krt_mutex_unlock(void *mutex)
  * threads are given way so many times: one of them may be what is waited for.
  */
 #define KRT_LINGER_NS 50000
-#define KRT_GIVE_WAY 2
+#define KRT_GIVE_WAY 1
+#define KRT_SLEEPS 8
 
 struct krt_signal {
 	wait_queue_head_t threads;
 	atomic64_t number;
-	/* The last wait was so short that the next one begins without sleeping. */
+	/* The last wait was so short that the next one begins without sleeping, but for the first few after one that had to sleep all the same. */
 	bool is_soon;
+	u8 sleeps;
 };
 
 void *krt_signal_new(void)
@@ -199,8 +204,13 @@ s64 krt_signal_wait(void *of, u64 number, s64 ms)
 	u64 begin;
 	s64 left;
 
-	if (ms && READ_ONCE(signal->is_soon) && krt_signal_linger(signal, number))
-		return ms < 0 ? 1 : ms;
+	if (ms && READ_ONCE(signal->is_soon)) {
+		u8 sleeps = READ_ONCE(signal->sleeps);
+
+		if (!sleeps && krt_signal_linger(signal, number))
+			return ms < 0 ? 1 : ms;
+		WRITE_ONCE(signal->sleeps, sleeps ? sleeps - 1 : KRT_SLEEPS);
+	}
 	begin = local_clock();
 	left = krt_signal_sleep(signal, number, ms);
 	WRITE_ONCE(signal->is_soon, left && local_clock() - begin < KRT_LINGER_NS);
@@ -212,8 +222,9 @@ struct krt_work {
 	void (*run)(void *of);
 	void *of;
 	spinlock_t lock;
-	/* Raised in place of queueing, by which a thread that waits does the work itself; and whether it is to. */
+	/* Raised in place of queueing, by which a thread that waits does the work itself; or one does something after which it does the work; and whether it is to. */
 	struct krt_signal *attendant;
+	bool held;
 	bool asked;
 };
 
@@ -264,21 +275,56 @@ void krt_work_free(void *of)
 }
 
 /* Also in interrupts. */
-void krt_work_queue(void *of)
+static void krt_work_ask(struct krt_work *work, bool is_later)
 {
-	struct krt_work *work = of;
 	unsigned long flags;
-	bool attended;
+	bool attended, held;
 
 	spin_lock_irqsave(&work->lock, flags);
 	attended = work->attendant;
-	if (attended) {
+	held = !attended && !is_later && READ_ONCE(work->held);
+	if (attended || held)
 		work->asked = true;
+	if (attended)
 		krt_signal_raise(work->attendant);
-	}
 	spin_unlock_irqrestore(&work->lock, flags);
-	if (!attended)
+	if (!attended && !held)
 		queue_work(krt_workers, &work->work);
+}
+
+void krt_work_queue(void *of)
+{
+	krt_work_ask(of, false);
+}
+
+/* As krt_work_queue, but by a worker even while the work is held. */
+void krt_work_queue_later(void *of)
+{
+	krt_work_ask(of, true);
+}
+
+/* By one thread at a time; what is asked for meanwhile krt_work_release tells. */
+void krt_work_hold(void *of)
+{
+	struct krt_work *work = of;
+
+	WRITE_ONCE(work->held, true);
+}
+
+/* Returns whether the work was asked for while it was held, and has no attendant that does it. */
+bool krt_work_release(void *of)
+{
+	struct krt_work *work = of;
+	unsigned long flags;
+	bool asked;
+
+	spin_lock_irqsave(&work->lock, flags);
+	WRITE_ONCE(work->held, false);
+	asked = work->asked && !work->attendant;
+	if (asked)
+		work->asked = false;
+	spin_unlock_irqrestore(&work->lock, flags);
+	return asked;
 }
 
 /* Returns false if it has an attendant. */
@@ -293,7 +339,7 @@ bool krt_work_attend(void *of, void *signal)
 	if (is_free) {
 		work->attendant = signal;
 		/* What a worker has not begun is the attendant's. */
-		work->asked = cancel_work(&work->work);
+		work->asked |= cancel_work(&work->work);
 	}
 	spin_unlock_irqrestore(&work->lock, flags);
 	return is_free;
@@ -320,9 +366,11 @@ void krt_work_leave(void *of)
 	bool asked;
 
 	spin_lock_irqsave(&work->lock, flags);
-	asked = work->asked;
-	work->asked = false;
 	work->attendant = NULL;
+	/* What holds the work does it. */
+	asked = work->asked && !READ_ONCE(work->held);
+	if (asked)
+		work->asked = false;
 	spin_unlock_irqrestore(&work->lock, flags);
 	if (asked)
 		queue_work(krt_workers, &work->work);

@@ -318,11 +318,12 @@ impl State {
         let was_full = self.ring.is_full();
         let mut taken = 0;
         while taken < count {
-            match self.ring.next() {
-                Ok(entry) => take(taken, &entry),
+            match self.ring.first() {
+                Ok(entry) => take(taken, entry),
                 Err(errno) if taken == 0 => return Err(errno),
                 Err(_) => break,
             }
+            self.ring.drop_first();
             taken += 1;
         }
         if was_full {

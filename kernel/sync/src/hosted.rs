@@ -88,6 +88,8 @@ struct Orders {
     /// Raised in place of queueing; and whether it was.
     attendant: Option<Attendant>,
     asked: bool,
+    /// A thread does something after which it does the work.
+    held: bool,
 }
 
 struct Attendant(*const RawSignal);
@@ -131,6 +133,14 @@ impl RawWork {
     }
 
     pub(crate) fn queue(&self) {
+        self.ask(false);
+    }
+
+    pub(crate) fn queue_later(&self) {
+        self.ask(true);
+    }
+
+    fn ask(&self, is_later: bool) {
         let mut orders = lock(&self.shared.orders);
         if let Some(Attendant(signal)) = orders.attendant {
             orders.asked = true;
@@ -138,9 +148,23 @@ impl RawWork {
             unsafe { (*signal).raise() };
             return;
         }
+        if orders.held && !is_later {
+            orders.asked = true;
+            return;
+        }
         orders.queued = true;
         drop(orders);
         self.shared.changed.notify_all();
+    }
+
+    pub(crate) fn hold(&self) {
+        lock(&self.shared.orders).held = true;
+    }
+
+    pub(crate) fn release(&self) -> bool {
+        let mut orders = lock(&self.shared.orders);
+        orders.held = false;
+        orders.attendant.is_none() && std::mem::take(&mut orders.asked)
     }
 
     /// # Safety
@@ -161,7 +185,8 @@ impl RawWork {
     pub(crate) fn leave(&self) {
         let mut orders = lock(&self.shared.orders);
         orders.attendant = None;
-        if std::mem::take(&mut orders.asked) {
+        // What holds the work does it.
+        if !orders.held && std::mem::take(&mut orders.asked) {
             orders.queued = true;
             drop(orders);
             self.shared.changed.notify_all();

@@ -20,6 +20,9 @@ unsafe extern "C" {
     fn krt_work_new(run: unsafe extern "C" fn(*mut c_void), of: *mut c_void) -> *mut c_void;
     fn krt_work_free(work: *mut c_void);
     fn krt_work_queue(work: *mut c_void);
+    fn krt_work_queue_later(work: *mut c_void);
+    fn krt_work_hold(work: *mut c_void);
+    fn krt_work_release(work: *mut c_void) -> bool;
     fn krt_work_is_current(work: *mut c_void) -> bool;
     fn krt_work_cancel(work: *mut c_void);
     fn krt_work_attend(work: *mut c_void, signal: *mut c_void) -> bool;
@@ -130,6 +133,21 @@ impl RawWork {
     pub(crate) fn queue(&self) {
         // SAFETY: it is a work that was not freed.
         unsafe { krt_work_queue(self.0.get()) }
+    }
+
+    pub(crate) fn queue_later(&self) {
+        // SAFETY: as above.
+        unsafe { krt_work_queue_later(self.0.get()) }
+    }
+
+    pub(crate) fn hold(&self) {
+        // SAFETY: as above.
+        unsafe { krt_work_hold(self.0.get()) }
+    }
+
+    pub(crate) fn release(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { krt_work_release(self.0.get()) }
     }
 
     pub(crate) fn is_current(&self) -> bool {

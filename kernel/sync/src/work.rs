@@ -68,6 +68,25 @@ impl Work {
         }
     }
 
+    /// As [`Work::queue`], but also during [`Work::hold`] by a worker: what is asked for is not to be done at once.
+    pub fn queue_later(&self) {
+        if !self.job.stopped.load(Ordering::Acquire) {
+            self.raw.queue_later();
+        }
+    }
+
+    /// Has no worker begin with what is asked for from here on until [`Work::release`], since the calling thread is about to do it. One thread
+    /// at a time holds a work: it has the lock under which its task runs.
+    pub fn hold(&self) {
+        self.raw.hold();
+    }
+
+    /// Ends [`Work::hold`]; returns whether the calling thread is to do what was asked for meanwhile.
+    #[must_use]
+    pub fn release(&self) -> bool {
+        self.raw.release()
+    }
+
     /// Returns whether the calling thread is the one that runs the task now.
     pub fn is_current(&self) -> bool {
         self.raw.is_current()
@@ -131,5 +150,108 @@ impl fmt::Debug for Attended {
 impl fmt::Debug for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Work")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::AtomicUsize;
+
+    use super::*;
+    use crate::{Ended, Timeout};
+
+    /// Counts its runs, and raises a signal.
+    struct Counter {
+        runs: AtomicUsize,
+        ran: Signal,
+    }
+
+    impl Task for Counter {
+        fn run(self: Arc<Self>) {
+            self.runs.fetch_add(1, Ordering::SeqCst);
+            self.ran.raise();
+        }
+    }
+
+    impl Counter {
+        fn with_work() -> (Arc<Self>, Arc<Work>) {
+            let counter = Arc::new(Self {
+                runs: AtomicUsize::new(0),
+                ran: Signal::new().unwrap(),
+            });
+            let task: Weak<dyn Task> = Arc::downgrade(&counter) as _;
+            let work = Work::new(task).unwrap();
+            (counter, work)
+        }
+
+        /// Waits until it has run so often.
+        fn wait_for(&self, runs: usize) {
+            loop {
+                let number = self.ran.number();
+                if self.runs.load(Ordering::SeqCst) >= runs {
+                    return;
+                }
+                let (ended, _) = self.ran.wait(number, Timeout::from_ms(60_000));
+                assert_eq!(ended, Ended::Raised, "the task was not run");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_while_a_work_is_held_is_its_holders() {
+        let (counter, work) = Counter::with_work();
+        work.hold();
+        assert!(!work.release(), "nothing was asked for");
+        work.hold();
+        work.queue();
+        work.queue();
+        // Had a worker been asked, it would have run before the next request is served.
+        assert!(work.release());
+        assert_eq!(counter.runs.load(Ordering::SeqCst), 0);
+        work.queue();
+        counter.wait_for(1);
+        work.finish();
+        assert_eq!(counter.runs.load(Ordering::SeqCst), 1, "asked for once");
+        work.hold();
+        assert!(!work.release(), "and told once");
+    }
+
+    #[test]
+    fn what_is_to_be_done_later_is_done_by_a_worker_although_the_work_is_held() {
+        let (counter, work) = Counter::with_work();
+        work.hold();
+        work.queue_later();
+        counter.wait_for(1);
+        assert!(!work.release());
+    }
+
+    #[test]
+    fn what_an_attendant_leaves_while_the_work_is_held_is_the_holders() {
+        let (counter, work) = Counter::with_work();
+        let signal = Signal::new().unwrap();
+        let mut works = Few::default();
+        works[0] = Some(Arc::clone(&work));
+        work.hold();
+        Work::attend(works, &signal, |_| {
+            work.queue();
+            assert_eq!(signal.number(), 1, "the attendant is asked");
+        });
+        assert!(work.release());
+        assert_eq!(counter.runs.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn an_attendant_does_what_was_asked_for_while_the_work_was_held() {
+        let (counter, work) = Counter::with_work();
+        let signal = Signal::new().unwrap();
+        let mut works = Few::default();
+        works[0] = Some(Arc::clone(&work));
+        work.hold();
+        work.queue();
+        Work::attend(works, &signal, |attended| {
+            assert!(!work.release(), "it has an attendant");
+            attended.serve();
+        });
+        assert_eq!(counter.runs.load(Ordering::SeqCst), 1);
     }
 }

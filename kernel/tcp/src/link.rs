@@ -24,8 +24,12 @@ impl Link for TcpDevice {
         };
         match conn.post(&frame, token, more) {
             Some(posted) => {
-                if !self.is_polling && (conn.holds_back() || !conn.is_ready()) {
-                    self.work.queue();
+                if !self.is_polling {
+                    if !conn.is_ready() {
+                        self.work.queue();
+                    } else if conn.holds_back() {
+                        self.work.queue_later();
+                    }
                 }
                 posted
             }

@@ -105,8 +105,8 @@ impl Socket {
 
 impl stream::Socket for Socket {
     const READ_AHEAD: usize = SURE;
-    // A call of the kernel's own is short.
-    const LONG_LEN: usize = 2048;
+    // A second call takes longer than to copy what fits the staging buffer.
+    const LONG_LEN: usize = SURE;
     const NARROW_LEN: usize = 32;
     // With a header and a short body behind it, it is still below SURE.
     const HELD_BACK: usize = SURE / 2;

@@ -71,14 +71,19 @@ impl Ring {
         self.entries.push_back(entry);
     }
 
-    /// Takes the next completion.
-    pub(super) fn next(&mut self) -> Result<Entry, Errno> {
+    /// Returns the next completion, which stays until [`Ring::drop_first`].
+    pub(super) fn first(&self) -> Result<&Entry, Errno> {
         match self.entries.front() {
             Some(entry) if entry.errno.is_some() => Err(Errno::AVAIL),
-            Some(_) => self.entries.pop_front().ok_or(Errno::AGAIN),
+            Some(entry) => Ok(entry),
             None if self.is_overrun => Err(Errno::OVERRUN),
             None => Err(Errno::AGAIN),
         }
+    }
+
+    /// Drops the next entry.
+    pub(super) fn drop_first(&mut self) {
+        self.entries.pop_front();
     }
 
     /// Takes the next entry if it is an error.

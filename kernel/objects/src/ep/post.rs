@@ -130,7 +130,8 @@ impl<P: Provider> Ep<P> {
         }
     }
 
-    /// Starts an operation, which has a place in its queue when it is, and none if it is not.
+    /// Starts an operation, which has a place in its queue when it is, and none if it is not. What arrives meanwhile this thread takes, which has the
+    /// lock that a worker would have to wait for.
     fn begin(
         &self,
         is_receive: bool,
@@ -138,22 +139,34 @@ impl<P: Provider> Ep<P> {
         post: impl FnOnce(&mut State<P>, PeerId) -> Result<(), Errno>,
     ) -> isize {
         let mut state = self.state.lock();
-        let found = match is_receive {
-            true => state.source(peer),
-            false => state.destination(peer),
+        let Some(work) = &self.work else {
+            return failed(Errno::OPBADSTATE);
         };
-        let peer = match found.and_then(|peer| state.report.reserve(is_receive).map(|()| peer)) {
-            Ok(peer) => peer,
-            Err(errno) => return failed(errno),
-        };
-        match post(&mut state, peer) {
+        work.hold();
+        let started = start(&mut state, is_receive, peer, post);
+        if work.release() {
+            state.drive(self.fid.as_ptr().cast());
+        }
+        match started {
             Ok(()) => 0,
-            Err(errno) => {
-                state.report.release(is_receive);
-                failed(errno)
-            }
+            Err(errno) => failed(errno),
         }
     }
+}
+
+/// Reserves the place of an operation, and starts it.
+fn start<P: Provider>(
+    state: &mut State<P>,
+    is_receive: bool,
+    peer: fi_addr_t,
+    post: impl FnOnce(&mut State<P>, PeerId) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    let peer = match is_receive {
+        true => state.source(peer)?,
+        false => state.destination(peer)?,
+    };
+    state.report.reserve(is_receive)?;
+    post(state, peer).inspect_err(|_| state.report.release(is_receive))
 }
 
 fn fitting(body: Result<Iov, Errno>, longest: usize) -> Result<Iov, Errno> {
