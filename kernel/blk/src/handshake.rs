@@ -1,7 +1,7 @@
 //! What both sides say when they connect.
 
 use crate::bytes::{at, exactly, put};
-use crate::{DEPTH_MAX, Fault, LONGEST_MAX, SECTOR, VERSION};
+use crate::{DEPTH_MAX, Fault, INLINE_MAX, LONGEST_MAX, SECTOR, VERSION};
 
 /// The first bytes of each handshake.
 const MAGIC: [u8; 4] = *b"kofB";
@@ -33,6 +33,8 @@ pub struct Welcome {
     pub limits: Limits,
     /// Size of a block, in bytes: a power of two from 512 to 4096.
     pub block: u32,
+    /// How many bytes of data a write's request may carry: up to [`INLINE_MAX`] and the longest write; with zero none does.
+    pub inline_data: u32,
     /// What the disk can do.
     pub features: Features,
     /// Size of the disk, in sectors, in whole blocks.
@@ -179,14 +181,12 @@ impl Welcome {
                 longest: u32::from_le_bytes(at::<12, 4, _>(bytes)),
             },
             block: u32::from_le_bytes(at::<16, 4, _>(bytes)),
+            inline_data: u32::from_le_bytes(at::<20, 4, _>(bytes)),
             capacity: u64::from_le_bytes(at::<24, 8, _>(bytes)),
             content: u64::from_le_bytes(at::<32, 8, _>(bytes)),
         };
         if welcome.features.0 & !Features::ALL != 0 {
             return Err(Fault::Number);
-        }
-        if at::<20, 4, _>(bytes) != [0; 4] {
-            return Err(Fault::Reserved);
         }
         match welcome.is_meant() {
             true => Ok(welcome),
@@ -198,6 +198,8 @@ impl Welcome {
     pub const fn is_meant(&self) -> bool {
         let block = self.block as u64;
         self.limits.is_meant()
+            && self.inline_data <= INLINE_MAX
+            && self.inline_data <= self.limits.longest
             && self.block.is_power_of_two()
             && SECTOR <= block
             && block <= 4096
@@ -213,6 +215,7 @@ impl Welcome {
         put::<8, 4, _>(&mut bytes, self.limits.depth.to_le_bytes());
         put::<12, 4, _>(&mut bytes, self.limits.longest.to_le_bytes());
         put::<16, 4, _>(&mut bytes, self.block.to_le_bytes());
+        put::<20, 4, _>(&mut bytes, self.inline_data.to_le_bytes());
         put::<24, 8, _>(&mut bytes, self.capacity.to_le_bytes());
         put::<32, 8, _>(&mut bytes, self.content.to_le_bytes());
         bytes
@@ -261,6 +264,7 @@ mod tests {
     const WELCOME: Welcome = Welcome {
         limits: HELLO.limits,
         block: 512,
+        inline_data: 4096,
         features: Features(Features::CACHE | Features::DISCARD),
         capacity: 0x1_0203,
         content: 0x0807_0605_0403_0201,
@@ -268,14 +272,14 @@ mod tests {
 
     #[test]
     fn a_hello_has_these_bytes() {
-        let expected = *b"kofB\x01\0\0\0\x40\0\0\0\0\0\x02\x000123456789abcdef";
+        let expected = *b"kofB\x02\0\0\0\x40\0\0\0\0\0\x02\x000123456789abcdef";
         assert_eq!(HELLO.encode(), expected);
         assert_eq!(Hello::decode(&expected), Ok(HELLO));
     }
 
     #[test]
     fn a_welcome_has_these_bytes() {
-        let expected = *b"kofB\x01\0\x06\0\x40\0\0\0\0\0\x02\0\0\x02\0\0\0\0\0\0\
+        let expected = *b"kofB\x02\0\x06\0\x40\0\0\0\0\0\x02\0\0\x02\0\0\0\x10\0\0\
             \x03\x02\x01\0\0\0\0\0\x01\x02\x03\x04\x05\x06\x07\x08";
         assert_eq!(WELCOME.encode(), expected);
         assert_eq!(Welcome::decode(&expected), Ok(WELCOME));
@@ -286,9 +290,9 @@ mod tests {
         let refusal = Refusal {
             reason: Reason::Full,
         };
-        assert_eq!(refusal.encode(), *b"kofB\x01\0\x03\0");
+        assert_eq!(refusal.encode(), *b"kofB\x02\0\x03\0");
         assert_eq!(Refusal::decode(&refusal.encode()), Ok(refusal));
-        assert_eq!(Refusal::decode(b"kofB\x01\0\x04\0"), Err(Fault::Number));
+        assert_eq!(Refusal::decode(b"kofB\x02\0\x04\0"), Err(Fault::Number));
     }
 
     #[test]
@@ -302,7 +306,7 @@ mod tests {
         assert_eq!(Hello::decode(&bytes[..31]), Err(Fault::Length));
         assert_eq!(Hello::decode(&bytes[..3]), Err(Fault::Length));
         assert_eq!(with(0, b'x'), Err(Fault::Magic));
-        assert_eq!(with(4, 2), Err(Fault::Version));
+        assert_eq!(with(4, 1), Err(Fault::Version));
         assert_eq!(with(6, 1), Err(Fault::Reserved));
         assert_eq!(with(8, 0), Err(Fault::Limit), "no request at all");
         assert_eq!(with(10, 1), Err(Fault::Limit), "65,600 requests");
@@ -339,5 +343,25 @@ mod tests {
         assert_eq!(disk(1536, 9), Err(Fault::Limit));
         assert!(disk(512, (1 << 54) - 1).is_ok());
         assert_eq!(disk(512, 1 << 54), Err(Fault::Limit));
+    }
+
+    #[test]
+    fn a_request_carries_no_more_than_has_a_bound() {
+        let disk = |inline_data, longest| {
+            let limits = Limits {
+                longest,
+                ..HELLO.limits
+            };
+            let disk = Welcome {
+                inline_data,
+                limits,
+                ..WELCOME
+            };
+            Welcome::decode(&disk.encode()).map(|_| ())
+        };
+        assert_eq!(disk(0, 4096), Ok(()));
+        assert_eq!(disk(INLINE_MAX, 1 << 17), Ok(()));
+        assert_eq!(disk(INLINE_MAX + 1, 1 << 17), Err(Fault::Limit));
+        assert_eq!(disk(8192, 4096), Err(Fault::Limit), "more than a write");
     }
 }

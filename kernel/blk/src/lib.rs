@@ -19,14 +19,16 @@ pub use handshake::{Features, Hello, Limits, Reason, Refusal, Welcome};
 pub use request::{Flags, Job, Op, Request};
 pub use response::{Response, Status};
 
-/// The version of the protocol.
-pub const VERSION: u16 = 1;
+/// The version of the protocol. Version 1 had no data in requests.
+pub const VERSION: u16 = 2;
 /// The unit of positions on the disk and of its capacity, in bytes.
 pub const SECTOR: u64 = 512;
 /// Most requests that may be under way on a connection.
 pub const DEPTH_MAX: u32 = 1024;
 /// Longest read or write, in bytes.
 pub const LONGEST_MAX: u32 = 1 << 20;
+/// Most bytes of data that a target may let a write's request carry.
+pub const INLINE_MAX: u32 = 1 << 14;
 
 /// Why bytes are no message of the protocol. The connection on which they came is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

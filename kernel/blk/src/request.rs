@@ -1,6 +1,6 @@
 //! What the initiator asks for, and what the target makes of it.
 
-use crate::bytes::{at, exactly, put};
+use crate::bytes::{at, put};
 use crate::{Fault, Features, SECTOR, Status, VERSION, Welcome};
 
 /// What is to be done.
@@ -43,6 +43,22 @@ pub struct Flags(pub u8);
 impl Flags {
     /// What is written is durable when it is answered.
     pub const DURABLE: u8 = 1 << 0;
+    /// The data of a write is behind the request, in the same message.
+    pub const INLINE: u8 = 1 << 1;
+    const ALL: u8 = Self::DURABLE | Self::INLINE;
+
+    /// Returns the set with these bits; `None` if one is none of those above.
+    pub const fn from_bits(bits: u8) -> Option<Self> {
+        match bits & !Self::ALL {
+            0 => Some(Self(bits)),
+            _ => None,
+        }
+    }
+
+    /// Whether a bit is set.
+    pub const fn has(self, bit: u8) -> bool {
+        self.0 & bit != 0
+    }
 }
 
 /// A request as it travels.
@@ -58,9 +74,9 @@ pub struct Request {
     pub id: u64,
     /// Where on the disk, in sectors.
     pub sector: u64,
-    /// Where in the initiator's memory, as its domain has it.
+    /// Where in the initiator's memory, as its domain has it; zero if the data is behind the request.
     pub addr: u64,
-    /// The key of that memory.
+    /// The key of that memory; zero if the data is behind the request.
     pub key: u64,
 }
 
@@ -72,6 +88,8 @@ pub struct Job {
     pub op: Op,
     /// What is written is durable when it is answered.
     pub is_durable: bool,
+    /// The `len` bytes of data are behind the request.
+    pub is_inline: bool,
     /// Where on the disk, in bytes: with `len` at most the capacity.
     pub position: u64,
     /// How many bytes: whole blocks, of reads and writes at most [`crate::Limits::longest`].
@@ -79,34 +97,54 @@ pub struct Job {
 }
 
 impl Request {
-    /// Its length, in bytes.
+    /// Its length, in bytes, without the data that may be behind it.
     pub const LEN: usize = 40;
 
-    /// Reads it.
+    /// Reads a message: a request, and behind it as many bytes of data as it says, which are at [`Request::LEN`].
     ///
     /// # Errors
     /// It is none.
     pub fn decode(bytes: &[u8]) -> Result<Self, Fault> {
-        let bytes = exactly::<{ Self::LEN }>(bytes)?;
+        let (bytes, data) = bytes
+            .split_first_chunk::<{ Self::LEN }>()
+            .ok_or(Fault::Length)?;
         if u16::from_le_bytes(at::<0, 2, _>(bytes)) != VERSION {
             return Err(Fault::Version);
         }
         let [number, flags] = at::<2, 2, _>(bytes);
-        if flags & !Flags::DURABLE != 0 {
-            return Err(Fault::Number);
-        }
-        Ok(Self {
+        let request = Self {
             op: Op::from_number(number).ok_or(Fault::Number)?,
-            flags: Flags(flags),
+            flags: Flags::from_bits(flags).ok_or(Fault::Number)?,
             len: u32::from_le_bytes(at::<4, 4, _>(bytes)),
             id: u64::from_le_bytes(at::<8, 8, _>(bytes)),
             sector: u64::from_le_bytes(at::<16, 8, _>(bytes)),
             addr: u64::from_le_bytes(at::<24, 8, _>(bytes)),
             key: u64::from_le_bytes(at::<32, 8, _>(bytes)),
-        })
+        };
+        request.check_data(data).map(|()| request)
     }
 
-    /// Writes it.
+    /// Checks what is behind the request.
+    fn check_data(&self, data: &[u8]) -> Result<(), Fault> {
+        if !self.flags.has(Flags::INLINE) {
+            return match data.is_empty() {
+                true => Ok(()),
+                false => Err(Fault::Length),
+            };
+        }
+        if self.op != Op::Write {
+            return Err(Fault::Number);
+        }
+        if data.len() as u64 != u64::from(self.len) {
+            return Err(Fault::Length);
+        }
+        match (self.addr, self.key) {
+            (0, 0) => Ok(()),
+            _ => Err(Fault::Reserved),
+        }
+    }
+
+    /// Writes it, without data.
     pub fn encode(&self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
         put::<0, 2, _>(&mut bytes, VERSION.to_le_bytes());
@@ -136,6 +174,10 @@ impl Request {
         if is_moved && len > disk.limits.longest {
             return Err(Status::Invalid);
         }
+        let is_inline = self.flags.has(Flags::INLINE);
+        if is_inline && len > disk.inline_data {
+            return Err(Status::Invalid);
+        }
         let has_blocks = !matches!(self.op, Op::Nothing | Op::Flush);
         let position = sectors.checked_mul(SECTOR).ok_or(Status::Invalid)?;
         let end = position.checked_add(len.into()).ok_or(Status::Invalid)?;
@@ -150,7 +192,8 @@ impl Request {
         }
         Ok(Job {
             op: self.op,
-            is_durable: self.flags.0 & Flags::DURABLE != 0,
+            is_durable: self.flags.has(Flags::DURABLE),
+            is_inline,
             position,
             len,
         })
@@ -189,6 +232,7 @@ mod tests {
             longest: 65_536,
         },
         block: 4096,
+        inline_data: 4096,
         features: Features(Features::CACHE | Features::DISCARD | Features::ZERO),
         capacity: 1024,
         content: 1,
@@ -196,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_request_has_these_bytes() {
-        let expected = *b"\x01\0\x02\x01\0\x10\0\0\x08\x07\x06\x05\x04\x03\x02\x01\
+        let expected = *b"\x02\0\x02\x01\0\x10\0\0\x08\x07\x06\x05\x04\x03\x02\x01\
             \x18\0\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\x07\0\0\0\0\0\0\0";
         assert_eq!(WRITE.encode(), expected);
         assert_eq!(Request::decode(&expected), Ok(WRITE));
@@ -211,10 +255,69 @@ mod tests {
             Request::decode(&bytes)
         };
         assert_eq!(Request::decode(&bytes[..39]), Err(Fault::Length));
-        assert_eq!(Request::decode(&[0; 41]), Err(Fault::Length));
-        assert_eq!(with(0, 2), Err(Fault::Version));
+        let longer = [&bytes[..], &[0]].concat();
+        assert_eq!(Request::decode(&longer), Err(Fault::Length), "with data");
+        assert_eq!(with(0, 1), Err(Fault::Version));
         assert_eq!(with(2, 6), Err(Fault::Number));
-        assert_eq!(with(3, 2), Err(Fault::Number));
+        assert_eq!(with(3, 4), Err(Fault::Number));
+    }
+
+    /// A write with this many bytes of data behind it.
+    fn carrying(request: &Request, count: usize) -> ([u8; 3 * 4096], usize) {
+        let mut message = [7; 3 * 4096];
+        message[..Request::LEN].copy_from_slice(&request.encode());
+        (message, Request::LEN + count)
+    }
+
+    const CARRYING: Request = Request {
+        flags: Flags(Flags::INLINE),
+        addr: 0,
+        key: 0,
+        ..WRITE
+    };
+
+    #[test]
+    fn a_write_carries_exactly_its_data() {
+        let decode = |request: &Request, count| {
+            let (message, len) = carrying(request, count);
+            Request::decode(&message[..len])
+        };
+        assert_eq!(decode(&CARRYING, 4096), Ok(CARRYING));
+        let job = CARRYING.job(&DISK).unwrap();
+        assert!(job.is_inline && job.len == 4096);
+        for count in [0, 1, 4095, 4097, 8192] {
+            assert_eq!(decode(&CARRYING, count), Err(Fault::Length), "{count}");
+        }
+        assert_eq!(decode(&WRITE, 4096), Err(Fault::Length), "unannounced");
+        let with = |op, addr, key| {
+            let request = Request {
+                op,
+                addr,
+                key,
+                ..CARRYING
+            };
+            decode(&request, 4096)
+        };
+        assert_eq!(with(Op::Read, 0, 0), Err(Fault::Number));
+        assert_eq!(with(Op::Zero, 0, 0), Err(Fault::Number));
+        assert_eq!(with(Op::Write, 1, 0), Err(Fault::Reserved));
+        assert_eq!(with(Op::Write, 0, 1), Err(Fault::Reserved));
+    }
+
+    #[test]
+    fn more_data_than_the_target_lets_a_request_carry_is_no_job() {
+        let longer = Request {
+            len: 8192,
+            ..CARRYING
+        };
+        let (message, len) = carrying(&longer, 8192);
+        assert_eq!(Request::decode(&message[..len]), Ok(longer));
+        assert_eq!(longer.job(&DISK), Err(Status::Invalid));
+        let none = Welcome {
+            inline_data: 0,
+            ..DISK
+        };
+        assert_eq!(CARRYING.job(&none), Err(Status::Invalid));
     }
 
     #[test]
@@ -222,6 +325,7 @@ mod tests {
         let job = Job {
             op: Op::Write,
             is_durable: true,
+            is_inline: false,
             position: 12_288,
             len: 4096,
         };

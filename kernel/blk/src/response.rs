@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_response_has_these_bytes() {
-        let expected = *b"\x01\0\0\0\0\x10\0\0\x08\x07\x06\x05\x04\x03\x02\x01";
+        let expected = *b"\x02\0\0\0\0\x10\0\0\x08\x07\x06\x05\x04\x03\x02\x01";
         assert_eq!(DONE.encode(), expected);
         assert_eq!(Response::decode(&expected), Ok(DONE));
     }
@@ -109,7 +109,7 @@ mod tests {
             Response::decode(&bytes)
         };
         assert_eq!(Response::decode(&bytes[..15]), Err(Fault::Length));
-        assert_eq!(with(1, 1), Err(Fault::Version));
+        assert_eq!(with(0, 1), Err(Fault::Version));
         assert_eq!(with(2, 5), Err(Fault::Number));
         assert_eq!(with(3, 1), Err(Fault::Reserved));
     }

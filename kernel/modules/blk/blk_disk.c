@@ -152,15 +152,16 @@ void blk_disk_remove(struct blk_device *dev)
 int blk_memory(struct blk_device *dev)
 {
 	u32 at, depth = dev->settings.depth;
+	size_t stride = PAGE_SIZE + dev->settings.longest;
 
-	/* Zeroed: targets see what earlier requests left in it, and nothing else of this kernel. */
-	dev->memory = vzalloc((size_t)depth * dev->settings.longest);
+	/* Zeroed: targets see what earlier requests left in it, and nothing else of this kernel. Buffers begin where a page does. */
+	dev->memory = vzalloc(depth * stride);
 	dev->slots = kvcalloc(depth, sizeof(*dev->slots), GFP_KERNEL);
 	if (!dev->memory || !dev->slots)
 		return -ENOMEM;
 	for (at = 0; at < depth; at++) {
 		INIT_LIST_HEAD(&dev->slots[at].list);
-		dev->slots[at].buffer = dev->memory + (size_t)at * dev->settings.longest;
+		dev->slots[at].buffer = dev->memory + at * stride + PAGE_SIZE;
 	}
 	return 0;
 }

@@ -29,20 +29,35 @@ void blk_break(struct blk_device *dev, const char *why, int error)
 	dev->told = error;
 }
 
+/* Sends a write together with its data; the slot is in use until that has left, which a completion says. */
+static int blk_send_data(struct blk_device *dev, struct blk_slot *slot, u64 id, u8 flags)
+{
+	u8 *message = slot->buffer - KOFI_BLK_REQUEST;
+	int status = kofi_blk_rs_request(slot->op, flags | KOFI_BLK_INLINE, slot->len, id, blk_rq_pos(slot->rq), 0, 0, message);
+
+	if (!status)
+		status = fi_send(dev->link.ep, message, KOFI_BLK_REQUEST + slot->len, NULL, 0, slot);
+	slot->is_leaving = !status;
+	return status;
+}
+
+static int blk_send_alone(struct blk_device *dev, struct blk_slot *slot, u64 id, u8 flags)
+{
+	u8 message[KOFI_BLK_REQUEST];
+	sector_t sector = slot->op != KOFI_BLK_FLUSH ? blk_rq_pos(slot->rq) : 0;
+	int status = kofi_blk_rs_request(slot->op, flags, slot->len, id, sector, slot->addr, fi_mr_key(slot->mr), message);
+
+	return status ?: fi_inject(dev->link.ep, message, sizeof(message), 0);
+}
+
 /* Sends a request: -FI_EAGAIN when there is no room for now. */
 static int blk_send(struct blk_device *dev, struct blk_slot *slot)
 {
-	u8 message[KOFI_BLK_REQUEST];
-	u32 tag = slot - dev->slots;
-	u64 id = dev->next_id << 16 | tag;
-	bool has_blocks = slot->op != KOFI_BLK_FLUSH;
-	bool is_durable = slot->rq->cmd_flags & REQ_FUA;
-	int status;
+	u64 id = dev->next_id << 16 | (slot - dev->slots);
+	u8 flags = slot->rq->cmd_flags & REQ_FUA ? KOFI_BLK_DURABLE : 0;
+	bool has_data = slot->op == KOFI_BLK_WRITE && slot->len <= dev->inline_data;
+	int status = has_data ? blk_send_data(dev, slot, id, flags) : blk_send_alone(dev, slot, id, flags);
 
-	status = kofi_blk_rs_request(slot->op, is_durable, slot->len, id, has_blocks ? blk_rq_pos(slot->rq) : 0,
-				     slot->addr, fi_mr_key(slot->mr), message);
-	if (!status)
-		status = fi_inject(dev->link.ep, message, sizeof(message), 0);
 	if (status)
 		return status;
 	dev->next_id++;
@@ -93,7 +108,7 @@ int blk_probe(struct blk_device *dev)
 
 	lockdep_assert_held(&dev->lock);
 	dev->probe_id = dev->next_id++ << 16 | U16_MAX;
-	status = kofi_blk_rs_request(KOFI_BLK_NOTHING, false, 0, dev->probe_id, 0, 0, 0, message);
+	status = kofi_blk_rs_request(KOFI_BLK_NOTHING, 0, 0, dev->probe_id, 0, 0, 0, message);
 	return status ?: fi_inject(dev->link.ep, message, sizeof(message), 0);
 }
 
@@ -102,8 +117,11 @@ void blk_park_sent(struct blk_device *dev)
 	struct blk_slot *slot;
 
 	lockdep_assert_held(&dev->lock);
-	list_for_each_entry(slot, &dev->sent, list)
+	list_for_each_entry(slot, &dev->sent, list) {
 		slot->id = BLK_NOT_SENT;
+		slot->is_leaving = false;
+		slot->is_answered = false;
+	}
 	/* Before what came later. */
 	list_splice_init(&dev->sent, &dev->parked);
 }
@@ -149,7 +167,17 @@ static blk_status_t blk_status_of(const struct kofi_blk_response *response)
 	}
 }
 
-/* Takes the request that a response ends out of the list; NULL for the sign of life, and when there is none. */
+/* Takes a request out of the list once it is answered and its message has left; otherwise NULL. */
+static struct blk_slot *blk_take(struct blk_slot *slot)
+{
+	if (!slot->is_answered || slot->is_leaving)
+		return NULL;
+	slot->is_answered = false;
+	list_del_init(&slot->list);
+	return slot;
+}
+
+/* Takes the request that a response ends out of the list; NULL for the sign of life, for a request whose data has not left yet, and when there is none. */
 static struct blk_slot *blk_answered(struct blk_device *dev, const struct kofi_blk_response *response)
 {
 	u32 tag = response->id & U16_MAX;
@@ -165,9 +193,10 @@ static struct blk_slot *blk_answered(struct blk_device *dev, const struct kofi_b
 	}
 	slot = tag < dev->settings.depth ? &dev->slots[tag] : NULL;
 	/* A slot that is in no list has ended, and keeps its last number. */
-	if (slot && !list_empty(&slot->list) && kofi_blk_rs_ends(response, slot->id, slot->len)) {
-		list_del_init(&slot->list);
-		return slot;
+	if (slot && !list_empty(&slot->list) && !slot->is_answered && kofi_blk_rs_ends(response, slot->id, slot->len)) {
+		slot->status = blk_status_of(response);
+		slot->is_answered = true;
+		return blk_take(slot);
 	}
 	blk_break(dev, "a response to no request", -EPROTO);
 	return NULL;
@@ -185,9 +214,19 @@ static void blk_response(struct blk_device *dev, const u8 *letter, size_t len)
 	else if (!dev->broken)
 		slot = blk_answered(dev, &response);
 	mutex_unlock(&dev->lock);
-	if (!slot)
-		return;
-	blk_end(dev, slot, blk_status_of(&response));
+	if (slot)
+		blk_end(dev, slot, slot->status);
+}
+
+/* The message of a slot has left. */
+static void blk_left(struct blk_device *dev, struct blk_slot *slot)
+{
+	mutex_lock(&dev->lock);
+	slot->is_leaving = false;
+	slot = blk_take(slot);
+	mutex_unlock(&dev->lock);
+	if (slot)
+		blk_end(dev, slot, slot->status);
 }
 
 int blk_letter_post(struct blk_device *dev, u8 *letter)
@@ -216,6 +255,10 @@ void blk_completions(struct fid_cq *cq, void *arg)
 			if (entries[at].flags & FI_REMOTE_WRITE) {
 				status = -EPROTO;
 				break;
+			}
+			if (entries[at].flags & FI_SEND) {
+				blk_left(dev, entries[at].op_context);
+				continue;
 			}
 			blk_response(dev, entries[at].op_context, entries[at].len);
 			status = blk_letter_post(dev, entries[at].op_context);

@@ -104,7 +104,7 @@ static int link_connect(struct blk_device *dev)
 	u8 hello[KOFI_BLK_HELLO];
 	int status;
 
-	/* Receives that are posted, and requests, which complete without an entry. */
+	/* Receives that are posted, and requests, of which those with data complete with an entry. */
 	cq.size = link->letter_count + 2 * dev->settings.depth;
 	status = fi_cq_open(link->domain, &cq, &link->cq, NULL);
 	if (!status)
@@ -142,6 +142,7 @@ static int link_welcomed(struct blk_device *dev, const u8 *data, size_t len)
 		return -ESTALE;
 	if (!dev->is_known)
 		dev->disk = disk;
+	dev->inline_data = disk.inline_data;
 	for (at = 0; !status && at < dev->link.letter_count; at++)
 		status = blk_letter_post(dev, dev->link.letters[at]);
 	if (!status)

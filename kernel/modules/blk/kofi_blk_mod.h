@@ -34,9 +34,14 @@ struct blk_slot {
 	u64 id;
 	u32 len;
 	u8 op;
+	/* The message with its data has not left yet, and whether the response came before that, and which. */
+	bool is_leaving;
+	bool is_answered;
+	blk_status_t status;
 	/* When it fails. */
 	unsigned long deadline;
-	void *buffer;
+	/* Before it is room for a request, KOFI_BLK_REQUEST bytes. */
+	u8 *buffer;
 	/* The buffer's registration for the connection, and how a target names its start. */
 	struct fid_mr *mr;
 	u64 addr;
@@ -71,7 +76,7 @@ struct blk_device {
 	u8 initiator[16];
 	struct blk_mq_tag_set tags;
 	struct gendisk *gendisk;
-	/* The buffers of all slots, side by side: what targets may access. */
+	/* The buffers of all slots, with a page before each: targets may access the buffers. */
 	u8 *memory;
 	struct blk_slot *slots;
 	struct task_struct *thread;
@@ -82,8 +87,9 @@ struct blk_device {
 	struct blk_link link;
 	/* The connection is of no use any more; the thread closes it. */
 	bool broken;
-	/* As the first target said; later ones have to say the same. */
+	/* As the first target said; later ones have to say the same, but for how much data a request may carry. */
 	struct kofi_blk_disk disk;
+	u32 inline_data;
 	bool is_known;
 	u64 next_id;
 	/* The request for a sign of life. */

@@ -6,7 +6,7 @@
 
 #include <linux/types.h>
 
-/* Lengths of the messages, in bytes. */
+/* Lengths of the messages, in bytes; the data of a write may be behind its request. */
 #define KOFI_BLK_HELLO 32
 #define KOFI_BLK_WELCOME 40
 #define KOFI_BLK_REFUSAL 8
@@ -21,6 +21,7 @@
 #define KOFI_BLK_DEPTH_MAX 1024
 #define KOFI_BLK_LONGEST_MIN 4096
 #define KOFI_BLK_LONGEST_MAX (1 << 20)
+#define KOFI_BLK_INLINE_MAX (1 << 14)
 
 enum kofi_blk_op {
 	KOFI_BLK_NOTHING = 0,
@@ -30,6 +31,9 @@ enum kofi_blk_op {
 	KOFI_BLK_DISCARD = 4,
 	KOFI_BLK_ZERO = 5,
 };
+
+#define KOFI_BLK_DURABLE (1 << 0)
+#define KOFI_BLK_INLINE (1 << 1)
 
 enum kofi_blk_status {
 	KOFI_BLK_DONE = 0,
@@ -55,6 +59,8 @@ struct kofi_blk_disk {
 	u32 depth;
 	u32 longest;
 	u32 block;
+	/* How many bytes of data a write's request may carry. */
+	u32 inline_data;
 	u16 features;
 	/* In sectors. */
 	u64 capacity;
@@ -72,6 +78,8 @@ struct kofi_blk_response {
 struct kofi_blk_job {
 	u8 op;
 	bool is_durable;
+	/* The data is behind the request. */
+	bool is_inline;
 	/* In bytes. */
 	u64 position;
 	u32 len;
@@ -90,7 +98,7 @@ int kofi_blk_rs_init(size_t disk, size_t response);
 void kofi_blk_rs_hello(const u8 *initiator, u32 depth, u32 longest, u8 *to);
 int kofi_blk_rs_welcome(const void *bytes, size_t len, struct kofi_blk_disk *to);
 int kofi_blk_rs_refusal(const void *bytes, size_t len);
-int kofi_blk_rs_request(u8 op, bool is_durable, u32 len, u64 id, u64 sector, u64 addr, u64 key, u8 *to);
+int kofi_blk_rs_request(u8 op, u8 flags, u32 len, u64 id, u64 sector, u64 addr, u64 key, u8 *to);
 int kofi_blk_rs_response(const void *bytes, size_t len, struct kofi_blk_response *to);
 bool kofi_blk_rs_ends(const struct kofi_blk_response *response, u64 id, u32 len);
 

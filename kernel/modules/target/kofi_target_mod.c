@@ -38,6 +38,9 @@ MODULE_PARM_DESC(depth, "most requests under way on a connection, up to 1024");
 static unsigned int longest = 128 << 10;
 module_param(longest, uint, 0444);
 MODULE_PARM_DESC(longest, "longest read or write in bytes, a power of two, 4096 to 1048576");
+static unsigned int inline_data = 4096;
+module_param(inline_data, uint, 0444);
+MODULE_PARM_DESC(inline_data, "most bytes of data that a write's request may carry, up to 16384");
 static unsigned int connections = 8;
 module_param(connections, uint, 0444);
 MODULE_PARM_DESC(connections, "most connections at a time, up to 64");
@@ -270,6 +273,7 @@ static int __init kofi_target_init(void)
 	if (status || !connections || connections > SESSIONS)
 		return status ?: -EINVAL;
 	disk.about.longest = longest;
+	disk.about.inline_data = min(inline_data, longest);
 	on.workers = alloc_workqueue("kofi_target", WQ_MEM_RECLAIM, 0);
 	status = on.workers ? target_open_fabric() : -ENOMEM;
 	if (!status) {

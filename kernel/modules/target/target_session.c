@@ -26,13 +26,15 @@ struct target_slot {
 	struct kofi_blk_order order;
 	int error;
 	void *buffer;
+	/* The letter that has the data of a write, until the disk has it. */
+	struct target_letter *letter;
 };
 
-/* A place for a request that arrives. */
+/* A place for a request that arrives, with the data that it may carry. */
 struct target_letter {
 	struct list_head arrived;
 	size_t len;
-	u8 bytes[KOFI_BLK_REQUEST];
+	u8 bytes[];
 };
 
 struct target_session {
@@ -52,9 +54,16 @@ struct target_session {
 	struct list_head free;
 	struct list_head arrived;
 	struct target_slot *slots;
-	struct target_letter *letters;
+	/* The letters, side by side. */
+	u8 *letters;
+	size_t letter_size;
 	u32 letter_count;
 };
+
+static struct target_letter *session_letter(const struct target_session *session, u32 at)
+{
+	return (struct target_letter *)(session->letters + at * session->letter_size);
+}
 
 bool target_session_is(const struct target_session *session, const u8 *initiator)
 {
@@ -154,6 +163,27 @@ static int slot_put_ahead(struct target_slot *slot)
 	return status;
 }
 
+static int letter_post(struct target_session *session, struct target_letter *letter)
+{
+	size_t room = KOFI_BLK_REQUEST + session->about.inline_data;
+
+	return fi_recv(session->ep, letter->bytes, room, NULL, 0, letter);
+}
+
+/* Has the disk do its part; then a letter is free. Returns the error of its post. */
+static int slot_carry_out(struct target_slot *slot)
+{
+	struct target_session *session = slot->session;
+	struct target_letter *letter = slot->letter;
+	void *data = letter ? letter->bytes + KOFI_BLK_REQUEST : slot->buffer;
+
+	slot->error = target_disk_carry_out(session->disk, &slot->order.job, data);
+	slot->step = slot->order.job.op == KOFI_BLK_READ && !slot->error ? SLOT_PUT : SLOT_ANSWER;
+	atomic_set(&slot->parts, 1);
+	slot->letter = NULL;
+	return letter ? letter_post(session, letter) : 0;
+}
+
 /*
  * Posts what comes next; in a worker, also asks the disk. Leaves the slot to the fabric, to a worker, or free. Once an access is posted, its
  * completion may come before the call returns: then another thread has the slot.
@@ -171,9 +201,11 @@ static void slot_run(struct target_slot *slot, bool may_wait)
 			queue_delayed_work(session->on->workers, &slot->work, 0);
 			return;
 		}
-		slot->error = target_disk_carry_out(session->disk, &slot->order.job, slot->buffer);
-		slot->step = slot->order.job.op == KOFI_BLK_READ && !slot->error ? SLOT_PUT : SLOT_ANSWER;
-		atomic_set(&slot->parts, 1);
+		status = slot_carry_out(slot);
+		if (status) {
+			session_fail(session, "a receive is not posted", status);
+			return;
+		}
 	}
 	if (slot->step == SLOT_PUT && session->is_ordered)
 		status = slot_put_ahead(slot);
@@ -194,18 +226,14 @@ static void slot_work(struct work_struct *work)
 	slot_run(container_of(to_delayed_work(work), struct target_slot, work), true);
 }
 
-static int letter_post(struct target_session *session, struct target_letter *letter)
-{
-	return fi_recv(session->ep, letter->bytes, sizeof(letter->bytes), NULL, 0, letter);
-}
-
-/* Gives a slot the request of a letter, whose place is free again. */
+/* Gives a slot the request of a letter, whose place is free again unless it has the data. */
 static void slot_begin(struct target_slot *slot, struct target_letter *letter)
 {
 	struct target_session *session = slot->session;
 	int status = kofi_target_rs_request(letter->bytes, letter->len, &session->about, &slot->order);
 
-	if (!status)
+	slot->letter = !status && slot->order.status == KOFI_BLK_DONE && slot->order.job.is_inline ? letter : NULL;
+	if (!status && !slot->letter)
 		status = letter_post(session, letter);
 	if (status) {
 		session_fail(session, "a request is none", status);
@@ -215,7 +243,7 @@ static void slot_begin(struct target_slot *slot, struct target_letter *letter)
 	atomic_set(&slot->parts, 1);
 	if (slot->order.status != KOFI_BLK_DONE || slot->order.job.op == KOFI_BLK_NOTHING)
 		slot->step = SLOT_ANSWER;
-	else if (slot->order.job.op == KOFI_BLK_WRITE)
+	else if (slot->order.job.op == KOFI_BLK_WRITE && !slot->letter)
 		slot->step = SLOT_FETCH;
 	else
 		slot->step = SLOT_CARRY_OUT;
@@ -305,7 +333,8 @@ static int session_memory(struct target_session *session)
 
 	session->letter_count = 2 * depth;
 	session->slots = kvcalloc(depth, sizeof(*session->slots), GFP_KERNEL);
-	session->letters = kvcalloc(session->letter_count, sizeof(*session->letters), GFP_KERNEL);
+	session->letter_size = ALIGN(sizeof(struct target_letter) + KOFI_BLK_REQUEST + session->about.inline_data, 64);
+	session->letters = kvcalloc(session->letter_count, session->letter_size, GFP_KERNEL);
 	if (!session->slots || !session->letters)
 		return -ENOMEM;
 	for (at = 0; at < depth; at++) {
@@ -345,7 +374,7 @@ static int session_accept(struct target_session *session, struct fi_info *reques
 	if (!status)
 		status = fi_accept(session->ep, welcome, sizeof(welcome));
 	for (at = 0; !status && at < session->letter_count; at++)
-		status = letter_post(session, &session->letters[at]);
+		status = letter_post(session, session_letter(session, at));
 	return status;
 }
 

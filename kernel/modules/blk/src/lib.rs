@@ -72,14 +72,14 @@ pub unsafe extern "C" fn kofi_blk_rs_refusal(bytes: *const u8, len: usize) -> c_
     }
 }
 
-/// Writes a request; returns zero, or an error number for an operation that does not exist.
+/// Writes a request; returns zero, or an error number for an operation or a flag that does not exist.
 ///
 /// # Safety
 /// `to` has room for a request.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kofi_blk_rs_request(
     op: u8,
-    is_durable: bool,
+    flags: u8,
     len: u32,
     id: u64,
     sector: u64,
@@ -87,10 +87,9 @@ pub unsafe extern "C" fn kofi_blk_rs_request(
     key: u64,
     to: *mut [u8; Request::LEN],
 ) -> c_int {
-    let Some(op) = Op::from_number(op) else {
+    let (Some(op), Some(flags)) = (Op::from_number(op), Flags::from_bits(flags)) else {
         return -Errno::INVAL.raw();
     };
-    let flags = Flags(if is_durable { Flags::DURABLE } else { 0 });
     let request = Request {
         op,
         flags,

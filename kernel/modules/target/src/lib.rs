@@ -59,6 +59,7 @@ pub unsafe extern "C" fn kofi_target_rs_hello(
             // SAFETY: the caller's contract.
             unsafe {
                 (*disk).limits = hello.limits.within((*disk).limits);
+                (*disk).inline_data = (*disk).inline_data.min((*disk).limits.longest);
                 initiator.write(hello.initiator);
             }
             0
@@ -111,6 +112,7 @@ pub unsafe extern "C" fn kofi_target_rs_request(
     let nothing = Job {
         op: request.op,
         is_durable: false,
+        is_inline: false,
         position: 0,
         len: 0,
     };

@@ -5,7 +5,7 @@ use oxifabric_kernel_blk::{
     Features, Flags, Hello, Limits, Op, Reason, Refusal, Request, Response, SECTOR, Status, Welcome,
 };
 
-/// The first byte says which message the others are; behind a request is a welcome that describes the disk.
+/// The first byte says which message the others are; before a request, which is the rest with its data, is a welcome that describes the disk.
 pub(super) fn run(bytes: &[u8]) {
     match bytes.split_first() {
         Some((0, bytes)) => hello(bytes),
@@ -52,13 +52,16 @@ fn response(bytes: &[u8]) {
 }
 
 fn request(bytes: &[u8]) {
-    let Some((bytes, disk)) = bytes.split_at_checked(Request::LEN) else {
+    let Some((disk, bytes)) = bytes.split_at_checked(Welcome::LEN) else {
         return;
     };
     let Ok(request) = Request::decode(bytes) else {
         return;
     };
-    assert_eq!(request.encode(), bytes);
+    let (head, data) = bytes.split_at(Request::LEN);
+    assert_eq!(request.encode(), head);
+    let is_inline = request.flags.has(Flags::INLINE);
+    assert_eq!(data.len(), if is_inline { request.len as usize } else { 0 });
     let Some(disk) = welcome(disk) else {
         return;
     };
@@ -69,6 +72,11 @@ fn request(bytes: &[u8]) {
     assert!(end <= u128::from(disk.capacity) * u128::from(SECTOR));
     assert!(job.position.is_multiple_of(disk.block.into()));
     assert!(job.len.is_multiple_of(disk.block));
+    assert_eq!(job.is_inline, is_inline);
+    if is_inline {
+        assert!(job.op == Op::Write && job.len as usize == data.len());
+        assert!(job.len <= disk.inline_data);
+    }
     if matches!(job.op, Op::Read | Op::Write) {
         assert!(job.len <= disk.limits.longest);
     }
@@ -89,6 +97,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let disk = Welcome {
         limits,
         block: 512,
+        inline_data: 1024,
         features: Features(Features::CACHE | Features::DISCARD | Features::ZERO),
         capacity: 2048,
         content: 5,
@@ -118,7 +127,18 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
             addr: 4096,
             key: 1,
         };
-        [&[4], &request.encode()[..], &disk.encode()[..]].concat()
+        [&[4], &disk.encode()[..], &request.encode()[..]].concat()
     }));
+    let inline = Request {
+        op: Op::Write,
+        flags: Flags(Flags::INLINE),
+        len: 512,
+        id: 4,
+        sector: 0,
+        addr: 0,
+        key: 0,
+    };
+    let message = [&inline.encode()[..], &[6; 512]].concat();
+    seeds.push([&[4], &disk.encode()[..], &message].concat());
     seeds
 }
