@@ -694,6 +694,18 @@ fn closing_touches_no_memory_of_sends_that_have_not_ended() {
     }
 }
 
+/// A write that is complete is not overtaken by what is sent then, though nothing was said of when it is to be complete.
+#[test]
+fn messages_do_not_overtake_writes_that_are_complete() {
+    let ours = require!(Library::under_test());
+    for seed in 1..4 {
+        let arguments = |folder: &Path| format!("{} $NAME", folder.display());
+        let outcome = require!(run("overtaken", [&ours, &ours], UNRULY, seed, arguments));
+        outcome.expect_success();
+        assert!(outcome.stdout.contains("saw 60 rounds"), "{outcome}");
+    }
+}
+
 /// Options that only this provider has say what they say in the C library, and take what they take there.
 #[test]
 fn options_are_those_of_the_c_library() {

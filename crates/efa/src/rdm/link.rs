@@ -75,7 +75,9 @@ impl Link for EfaRdm {
             }
         }
         let may_fail = self.reach.fails_not_ready && is_whole_message(&frame);
-        let awaits = frame.transmit_complete || may_fail;
+        // A message that is sent when a write has completed must not overtake it: the target's device has the write first.
+        let is_write = frame.header.kind == Kind::Write && !frame.transient;
+        let awaits = frame.transmit_complete || may_fail || is_write;
         match self.send_frame(peer, &frame, awaits.then_some(token)) {
             Ok(true) if awaits => Ok(Posted::Pending),
             Ok(_) => Ok(Posted::Done),

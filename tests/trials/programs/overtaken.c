@@ -1,0 +1,112 @@
+/*
+ * overtaken FOLDER a|b
+ *
+ * In each round the endpoint a writes to memory of b, by several writes that say nothing of when they are complete, and sends b a message when they are. The message
+ * finds the memory written. b prints "saw N rounds".
+ */
+#include "efa.h"
+
+#include <rdma/fi_rma.h>
+
+enum { ROUNDS = 60, WRITES = 16, LENGTH = 4064, WHOLE = WRITES * LENGTH };
+
+struct exposed {
+	uint64_t address, key;
+};
+
+static uint8_t memory[WHOLE];
+static struct fi_context2 contexts[WRITES];
+
+static void await(struct node *node, int count)
+{
+	double deadline = now_s() + PATIENCE_S;
+	struct fi_cq_tagged_entry entry;
+
+	while (count) {
+		ssize_t got = fi_cq_read(node->cq, &entry, 1);
+
+		if (got == 1)
+			count--;
+		else if (got != -FI_EAGAIN)
+			expect("fi_cq_read", got);
+		if (now_s() > deadline)
+			expect("completions", -FI_ETIMEDOUT);
+	}
+}
+
+static void write_all(struct node *node, fi_addr_t peer, const struct exposed *there)
+{
+	void *desc = fi_mr_desc(node->mr);
+
+	for (int at = 0; at < WRITES; at++) {
+		struct iovec local = { memory + at * LENGTH, LENGTH };
+		struct fi_rma_iov remote = { there->address + (uint64_t)at * LENGTH, LENGTH, there->key };
+		struct fi_msg_rma msg = { &local, &desc, 1, peer, &remote, 1, &contexts[at], 0 };
+
+		expect("fi_writemsg", fi_writemsg(node->ep, &msg, at + 1 < WRITES ? FI_MORE : 0));
+	}
+	await(node, WRITES);
+}
+
+static void play_a(struct node *node, fi_addr_t peer)
+{
+	struct exposed there;
+
+	expect("fi_recv", fi_recv(node->ep, &there, sizeof there, NULL, FI_ADDR_UNSPEC, &contexts[0]));
+	await(node, 1);
+	for (int round = 1; round <= ROUNDS; round++) {
+		memset(memory, round, WHOLE);
+		write_all(node, peer, &there);
+		expect("fi_send", fi_send(node->ep, memory, 1, fi_mr_desc(node->mr), peer, &contexts[0]));
+		expect("fi_recv", fi_recv(node->ep, memory, 1, fi_mr_desc(node->mr), FI_ADDR_UNSPEC, &contexts[1]));
+		await(node, 2);
+	}
+}
+
+static void play_b(struct node *node, fi_addr_t peer)
+{
+	struct exposed here = { (uintptr_t)memory, fi_mr_key(node->mr) };
+	uint8_t message;
+
+	expect("fi_send", fi_send(node->ep, &here, sizeof here, NULL, peer, &contexts[0]));
+	await(node, 1);
+	for (int round = 1; round <= ROUNDS; round++) {
+		expect("fi_recv", fi_recv(node->ep, &message, 1, NULL, FI_ADDR_UNSPEC, &contexts[0]));
+		await(node, 1);
+		for (int at = 0; at < WHOLE; at++)
+			if (memory[at] != round) {
+				printf("round %d: byte %d is of round %d\n", round, at, memory[at]);
+				exit(3);
+			}
+		expect("fi_send", fi_send(node->ep, &message, 1, NULL, peer, &contexts[0]));
+		await(node, 1);
+	}
+	printf("saw %d rounds\n", ROUNDS);
+}
+
+int main(int argc, char **argv)
+{
+	struct node node = { 0 };
+	struct fi_info *hints = efa_hints("efa", FI_MSG | FI_RMA);
+	uint64_t access = FI_WRITE | FI_REMOTE_WRITE | FI_SEND | FI_RECV;
+	int is_a;
+	fi_addr_t peer;
+
+	if (argc != 3)
+		return 2;
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	is_a = !strcmp(argv[2], "a");
+	hints->domain_attr->mr_mode &= ~FI_MR_LOCAL;
+	efa_select(&node, hints);
+	node_make(&node, FI_WAIT_NONE);
+	expect("fi_mr_reg", fi_mr_reg(node.domain, memory, WHOLE, access, 0, 0, 0, &node.mr, NULL));
+	node_publish(&node, argv[1], argv[2]);
+	peer = node_meet(&node, argv[1], is_a ? "b" : "a");
+	if (is_a)
+		play_a(&node, peer);
+	else
+		play_b(&node, peer);
+	node_end(&node);
+	fi_freeinfo(node.info);
+	return 0;
+}
