@@ -32,7 +32,9 @@ impl Engine {
     ) -> Announced {
         let may_copy = arrival.len != 0
             && cover(pieces, arrival.len)
-            && !self.unexpected.knows(arrival.from, arrival.id);
+            && !self.unexpected.knows(arrival.from, arrival.id)
+            && !self.unexpected.is_full(arrival.from)
+            && self.peers.can_reply(arrival.from);
         if may_copy && self.posted.copy(arrival, copy, out) {
             self.retry_stalled = true;
             return Announced::Copied;

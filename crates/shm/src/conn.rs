@@ -157,7 +157,7 @@ impl Conn {
         }
         let cell = self.tx.pushed();
         let held = self.post_untargeted(frame)?;
-        if !begins_message(frame.header.kind) {
+        if may_be_overtaken(frame.header.kind) {
             self.direct.order.note_unordered(cell);
         }
         Ok(held)
@@ -345,12 +345,22 @@ impl Conn {
 
     /// Asks the sender of the next long messages to copy a part of them, as long as the lane has space for requests.
     pub(crate) fn request_sender_copies(&mut self) {
-        while self.ending.is_none() && matches!(self.tx.reserve(0), Ok(Some(_))) {
+        while self.ending.is_none() && self.has_cell() {
             let Some(cell) = self.cma.next_request() else {
                 return;
             };
             self.push_unordered(&cell);
         }
+    }
+
+    /// Returns whether the lane has a cell left.
+    fn has_cell(&mut self) -> bool {
+        let is_left = matches!(self.tx.reserve(0), Ok(Some(_)));
+        if !is_left {
+            // What was held back is visible now: a sleeping peer must be woken to take it.
+            self.ring();
+        }
+        is_left
     }
 
     /// Pushes a cell that accesses may overtake.
@@ -736,13 +746,11 @@ const fn is_rts(kind: Kind) -> bool {
     )
 }
 
-/// Returns whether a frame is the first one of a message, which no access of its sender may overtake.
-const fn begins_message(kind: Kind) -> bool {
-    use Kind::{Collective, CollectiveRts, Msg, MsgRts, Tagged, TaggedRts};
-    matches!(
-        kind,
-        Msg | MsgRts | Tagged | TaggedRts | Collective | CollectiveRts
-    )
+/// Returns whether later accesses of this side may overtake a frame: it answers one of the peer. Messages come first, and so do segments, which
+/// may belong to a message or to a write that its initiator takes to be over.
+const fn may_be_overtaken(kind: Kind) -> bool {
+    use Kind::{Ack, Cts, Fin, Response, ResponseRts};
+    matches!(kind, Ack | Cts | Fin | Response | ResponseRts)
 }
 
 fn list_pieces(ring: &mut [u8], segments: &[IovSegment]) {

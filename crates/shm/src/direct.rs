@@ -264,8 +264,7 @@ impl DirectAccess {
 }
 
 /// Which frames must be taken by the peer before an access may be carried out: messages, which accesses may not overtake
-/// (FI_ORDER_WAS, FI_ORDER_RAS), and, so that messages need not be looked at, all others but long accesses, and what
-/// follows or answers another frame, which have no order.
+/// (FI_ORDER_WAS, FI_ORDER_RAS), and, so that frames need not be looked at, all others but long accesses and answers.
 #[derive(Debug, Default)]
 pub(crate) struct AccessOrder {
     /// The lane's cells from the first of these on, up to the second one, have no order.
@@ -310,7 +309,7 @@ impl AccessOrder {
         }
     }
 
-    /// Returns whether all but accesses was taken of `pushed` cells, the first `taken` of which the peer has published to be.
+    /// Returns whether all that an access may not overtake was taken of `pushed` cells, the first `taken` of which the peer has published to be.
     pub(crate) fn is_free(&mut self, pushed: u64, taken: u64) -> bool {
         self.note_taken(taken);
         let first = if self.run.1 == pushed {

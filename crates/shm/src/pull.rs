@@ -53,7 +53,7 @@ pub(crate) struct CmaQueue {
     used: [bool; SLOTS],
     /// Length below which a message is over before its sender would begin to copy.
     assist_size: usize,
-    /// How many bytes of messages are copied in one poll in which they arrive.
+    /// How many bytes of this connection's messages are copied in one poll in which they arrive.
     pull_chunk: usize,
     /// How many of them are left in this poll, once it is known that the peer's process runs.
     left: Option<usize>,

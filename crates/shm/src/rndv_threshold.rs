@@ -22,7 +22,11 @@ const THRESHOLD_WORD: usize = 32;
 /// Shortest message whose way may be chosen.
 pub(crate) const SHORTEST: u64 = 1 << FIRST_CLASS;
 
-/// How many bytes are timed together. It is the whole ring, so that it does not matter how much of it the sender had filled before.
+/// Longest message that may be asked for through the ring.
+const LONGEST: usize = (1 << (FIRST_CLASS as usize + CLASSES)) - 1;
+
+/// How many bytes are timed together. It is the whole ring, unless a parameter makes it longer, so that it does not matter how much of it the
+/// sender had filled before.
 const SAMPLE: usize = 128 * 1024;
 
 /// The way on which a long message comes.
@@ -66,7 +70,7 @@ impl RndvThreshold {
             head,
             side,
             least,
-            most: most.max(least),
+            most: most.clamp(least, LONGEST.max(least)),
             run: Run {
                 class: 0,
                 path: Path::Pull,
@@ -96,17 +100,24 @@ impl RndvThreshold {
         let class = class_of(len);
         let run = &mut self.run;
         if class != run.class || path != run.path {
-            *run = Run {
-                class,
-                path,
-                since: None,
-                bytes: 0,
-            };
+            self.begin_run(class, path);
             return;
         }
         run.bytes += part;
         if run.bytes >= SAMPLE || run.since.is_none() {
             self.take_time();
+        }
+    }
+
+    fn begin_run(&mut self, class: usize, path: Path) {
+        self.run = Run {
+            class,
+            path,
+            since: None,
+            bytes: 0,
+        };
+        if self.trials.interrupted() {
+            self.ask();
         }
     }
 

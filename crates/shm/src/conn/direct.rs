@@ -97,7 +97,7 @@ impl Conn {
         let Some(region) = sink.open_region(key) else {
             return false;
         };
-        let has_space = matches!(self.tx.reserve(0), Ok(Some(_)));
+        let has_space = self.has_cell();
         if has_space {
             // The access itself is the next one that the lane counts.
             let taken = self.rx.taken().wrapping_add(1);

@@ -45,7 +45,7 @@ impl Conn {
                 .cma
                 .may_copy_now(len, || self.rx.peek_ahead(1).is_none())
             && self.cma.has_left(len, || self.process.ran_just_now())
-            && matches!(self.tx.reserve(0), Ok(Some(_)))
+            && self.has_cell()
     }
 
     /// Answers a message that was read.

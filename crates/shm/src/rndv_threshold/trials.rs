@@ -22,6 +22,9 @@ const TRIAL_SAMPLES: u32 = 3;
 /// Samples on the old way after which a trial ends, since the sender does not do as it was asked.
 const PATIENCE: u32 = 32;
 
+/// Changes of the class or way after which a trial ends: its messages do not come in a row.
+const INTERRUPTIONS: u32 = 64;
+
 /// Classes of lengths: powers of two, from this one on.
 pub(super) const FIRST_CLASS: u32 = 12;
 pub(super) const CLASSES: usize = 5;
@@ -53,6 +56,7 @@ struct Trial {
     warm_up: u32,
     left: u32,
     patience: u32,
+    interruptions: u32,
     /// The least sample.
     least: u64,
 }
@@ -132,6 +136,19 @@ impl Trials {
         }
     }
 
+    /// Takes note that messages of one class and way have not come in a row for long enough to be timed; returns whether that has ended a trial.
+    pub(super) fn interrupted(&mut self) -> bool {
+        let Some(trial) = &mut self.trial else {
+            return false;
+        };
+        trial.interruptions -= 1;
+        let trial = *trial;
+        if trial.interruptions == 0 {
+            self.end(&trial);
+        }
+        trial.interruptions == 0
+    }
+
     const fn path(&self, class: usize) -> Path {
         if class < self.limit {
             Path::Ring
@@ -153,6 +170,7 @@ impl Trials {
             warm_up: WARM_UP,
             left: TRIAL_SAMPLES,
             patience: PATIENCE,
+            interruptions: INTERRUPTIONS,
             least: u64::MAX,
         });
         self.limit = match self.path(class) {
@@ -203,10 +221,12 @@ impl Trials {
         let was_ring = self.limit > trial.before;
         self.limit = trial.before;
         let class = &mut self.classes[trial.class];
-        class.wait((class.interval * GROWTH).min(LONGEST_INTERVAL));
         if trial.left == TRIAL_SAMPLES {
+            // Nothing was learned.
+            class.wait((class.interval * 2).min(LONGEST_INTERVAL));
             return;
         }
+        class.wait((class.interval * GROWTH).min(LONGEST_INTERVAL));
         let (below, above) = self.classes.split_at_mut(trial.class);
         let others = if was_ring { &mut above[1..] } else { below };
         for other in others {
@@ -317,6 +337,21 @@ mod tests {
             trials.add(2, Path::Pull, 100);
         }
         assert_eq!(trials.limit(), 0);
+    }
+
+    #[test]
+    fn messages_that_do_not_come_in_a_row_end_a_trial() {
+        let mut trials = Trials::default();
+        assert!(!trials.interrupted(), "there is none");
+        run(&mut trials, 2, FIRST_INTERVAL, ring_takes(50));
+        assert_eq!(trials.limit(), 3);
+        let ended: Vec<bool> = (0..INTERRUPTIONS).map(|_| trials.interrupted()).collect();
+        assert_eq!(ended.iter().filter(|&&ended| ended).count(), 1);
+        assert_eq!(trials.limit(), 0);
+        assert!(
+            run(&mut trials, 2, 2 * FIRST_INTERVAL + 1, ring_takes(50)) > 0,
+            "soon again"
+        );
     }
 
     #[test]
