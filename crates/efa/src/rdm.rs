@@ -30,7 +30,7 @@ mod send;
 mod take;
 mod tx;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use oxifabric_engine::Limits;
@@ -72,11 +72,13 @@ pub struct EfaRdm {
     rx: Option<ReceiveBuffers>,
     operations: Operations,
     /// The operations that the engine's ids name, of those that send.
-    mine: HashMap<u32, u32>,
+    mine: BTreeMap<u32, u32>,
     /// What is to be told to the engine at the next poll.
     deferred: VecDeque<Deferred>,
     /// What was polled before a thread went to sleep.
     polled: Vec<Completion>,
+    /// Places for what is polled, which need not be made for each poll.
+    batch: Vec<Completion>,
     /// Peers of which something is to be done at the next poll: they owe or are owed a handshake, or are to be resumed.
     attention: Vec<PeerId>,
     /// Peers for which the engine was told to wait.

@@ -107,10 +107,11 @@ impl EfaRdm {
         let Some(row) = self.peers.get_mut(peer) else {
             return;
         };
+        let begun = row.begun.get(&number).copied();
         if let Content::Message(message) = content
-            && (message.is_after_nack || row.begun.contains_key(&number))
+            && (message.is_after_nack || begun.is_some())
         {
-            if self.take_further(peer, message, sink) == Taken::Broken {
+            if self.take_further(peer, message, begun, sink) == Taken::Broken {
                 self.broken(peer, content);
             }
             return;
@@ -184,9 +185,9 @@ impl EfaRdm {
             return;
         };
         if let Content::Message(message) = &content
-            && row.begun.contains_key(&message.number)
+            && let Some(id) = row.begun.get(&message.number).copied()
         {
-            if self.take_further(peer, message, sink) == Taken::Broken {
+            if self.take_further(peer, message, Some(id), sink) == Taken::Broken {
                 self.broken(peer, &content);
             }
         } else if ordered(&content).is_some_and(|number| row.order.turn(number) == Turn::Now) {

@@ -1,13 +1,13 @@
 //! The device of an endpoint: how it opens and closes, and what it is called.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use oxifabric_engine::Engine;
 use oxifabric_ibv::{
-    Capacity, Channel, Cq, CqOptions, EfaCaps, Qp, QpKind, QpOptions, StateChange,
+    Capacity, Channel, Completion, Cq, CqOptions, EfaCaps, Qp, QpKind, QpOptions, StateChange,
 };
 use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::{Device, OwnValue};
@@ -18,7 +18,7 @@ use oxifabric_types::{Address, EfaAddress, EpType, Errno, Info, Instant, PeerId}
 use super::EfaRdm;
 use super::access_table::Accesses;
 use super::deferred::Deferred;
-use super::link::limits;
+use super::link::{BATCH, limits};
 use super::operations::Operations;
 use super::peers::Peers;
 use super::reach::{self, Reach};
@@ -100,9 +100,10 @@ impl Device for EfaRdm {
             reads_again_at: Instant::from_nanos(0),
             peers: Peers::default(),
             operations: Operations::default(),
-            mine: HashMap::new(),
+            mine: BTreeMap::new(),
             deferred: VecDeque::new(),
             polled: Vec::new(),
+            batch: vec![Completion::NONE; BATCH],
             attention: Vec::new(),
             blocked: Vec::new(),
             doomed: Vec::new(),

@@ -17,7 +17,7 @@ use crate::post::{RECEIVE, wire_data};
 use crate::status;
 
 /// How many completions are taken at a time, and how often in one poll: other endpoints have a turn then.
-const BATCH: usize = 16;
+pub(super) const BATCH: usize = 16;
 const BATCHES: usize = 8;
 
 /// The status of a device for a message whose receiver had posted no receive.
@@ -192,25 +192,26 @@ impl EfaRdm {
             self.complete(&completion, sink);
             events += 1;
         }
+        // Taken out, since its completions are read while everything else may change.
+        let mut batch = std::mem::take(&mut self.batch);
         for _ in 0..BATCHES {
-            let mut batch = [Completion::NONE; BATCH];
             let count = self.cq.poll(&mut batch);
             for completion in batch.iter().take(count) {
                 self.complete(completion, sink);
             }
             events += count;
-            if count < BATCH {
+            if count < batch.len() {
                 break;
             }
         }
+        self.batch = batch;
         events
     }
 
     /// Takes completions off the queue and keeps them for the next poll: at most one batch.
     pub(super) fn fill(&mut self) {
-        let mut batch = [Completion::NONE; BATCH];
-        let count = self.cq.poll(&mut batch);
-        self.polled.extend_from_slice(&batch[..count]);
+        let count = self.cq.poll(&mut self.batch);
+        self.polled.extend(self.batch.iter().take(count));
     }
 
     fn complete(&mut self, completion: &Completion, sink: &mut impl Sink) {

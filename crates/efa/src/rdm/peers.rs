@@ -3,7 +3,7 @@
 //! A device names a source by an address handle and the number of a queue pair. That number is used again by later endpoints, which their connid
 //! tells apart: it is in the packets.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use oxifabric_ibv::{Ah, Completion};
@@ -25,8 +25,9 @@ const NO_HANDLE: u32 = 0xffff;
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     pub(super) table: PeerTable<EfaAddress, Peer>,
-    /// The peers that a source may be, in the order in which they were first known.
-    sources: HashMap<Source, Vec<PeerId>>,
+    /// The peers that a source may be, in the order in which they were first known. Ordered, as all tables that packets are looked up in: whatever numbers
+    /// peers have, a look takes a few comparisons, and there is no hash to make them collide in.
+    sources: BTreeMap<Source, Vec<PeerId>>,
     /// What the device does by itself with a peer whose handshake is not here, [`super::reach::index`].
     assumed: usize,
 }
@@ -56,7 +57,7 @@ pub(super) struct Peer {
     /// The engine takes nothing from it until it says so.
     pub(super) is_stalled: bool,
     /// Operations of messages in several packets, by number.
-    pub(super) begun: HashMap<u32, u32>,
+    pub(super) begun: BTreeMap<u32, u32>,
     /// How many messages of it were read of which packets are to come.
     pub(super) unfinished: Unfinished,
     /// The engine was told to wait.
@@ -203,7 +204,7 @@ impl Peer {
             order: Order::default(),
             backlog: Backlog::default(),
             is_stalled: false,
-            begun: HashMap::new(),
+            begun: BTreeMap::new(),
             unfinished: Unfinished::default(),
             is_blocked: false,
             heard_at: Instant::from_nanos(0),

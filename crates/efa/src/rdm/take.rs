@@ -207,15 +207,15 @@ impl EfaRdm {
         taken
     }
 
-    /// Takes a further packet of a message in several ones, or the new announcement of one that was to be read.
+    /// Takes a further packet of a message in several ones, or the new announcement of one that was to be read; `id` is its operation, if there is one.
     pub(super) fn take_further(
         &mut self,
         peer: PeerId,
         message: &Message<'_>,
+        id: Option<u32>,
         sink: &mut impl Sink,
     ) -> Taken {
-        let row = self.peers.get(peer);
-        let Some(id) = row.and_then(|row| row.begun.get(&message.number)).copied() else {
+        let Some(id) = id else {
             return Taken::Done;
         };
         match as_it_travels(message).form {

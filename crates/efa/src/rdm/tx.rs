@@ -151,9 +151,9 @@ impl TxPool {
             return Err(Errno::MSGSIZE);
         }
         let &at = self.idle.last().ok_or(Errno::AGAIN)?;
-        let buffer = self.memory.memory().slice(at as usize * self.packet, len);
-        buffer.write(0, header);
-        buffer.copy_from(header.len(), body);
+        let (memory, start) = (self.memory.memory(), at as usize * self.packet);
+        memory.write(start, header);
+        memory.copy_from(start + header.len(), body);
         self.begin(qp, to, at, Request::Packet(len), sent)
     }
 
@@ -175,7 +175,7 @@ impl TxPool {
                 return Err(Errno::MSGSIZE);
             }
             if !request.is_read {
-                self.buffer(at, request.len).copy_from(0, body);
+                self.memory.memory().copy_from(at as usize * self.packet, body);
             }
         }
         self.begin(qp, to, at, Request::Access(request), sent)
