@@ -98,6 +98,10 @@ impl Mr {
         if request.persistent && !domain.info().caps.contains(Caps::RMA_PMEM) {
             return Err(Errno::BADFLAGS);
         }
+        if request.persistent {
+            domain.rma_targets().watch();
+        }
+        let registered = register_with_provider(domain, &request)?;
         let region = Region {
             pieces: request.pieces.clone(),
             access: if later {
@@ -107,11 +111,11 @@ impl Mr {
             },
             single_use: request.single_use,
             persistent: request.persistent,
+            registration: registered.region.map(|region| Registration {
+                region,
+                kind: request.kind,
+            }),
         };
-        if request.persistent {
-            domain.rma_targets().watch();
-        }
-        let registered = register_with_provider(domain, &request)?;
         let key = match request.access.intersects(REMOTE) {
             true => Some(insert(domain, region, request.key, registered)?),
             false => None,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use oxifabric_ibv::{Access, Ah, Context, EfaCaps, Gid, Mr, Pd, Piece};
-use oxifabric_mem::{MemoryKind, RegionId};
+use oxifabric_mem::{Iov, MemoryKind, RegionId};
 use oxifabric_provider::domain::{ProviderDomain, Registered, RegistrationRequest};
 use oxifabric_types::{Address, EfaAddress, Errno, Flags, Info};
 
@@ -47,6 +47,15 @@ struct AddressHandles {
     /// The addresses that have this address handle and number of a queue pair, in the order of insertion. Devices use numbers of queue pairs
     /// again, so the last address is that of the queue pair that exists now.
     sources: HashMap<Source, Vec<EfaAddress>>,
+}
+
+/// Memory of a region of the application.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Described {
+    /// As this device's requests name it.
+    pub(crate) piece: Piece,
+    /// The key by which peers name it.
+    pub(crate) rkey: u32,
 }
 
 /// How a device names the source of a message: by the number of an address handle, and that of a queue pair.
@@ -130,6 +139,25 @@ impl EfaDomain {
         let mr = regions.get(region)?;
         let offset = (base.addr() as u64).checked_sub(mr.address())?;
         mr.piece(usize::try_from(offset).ok()?, len)
+    }
+
+    /// Describes memory that an application passed with its descriptor, if it is one segment of a region that was registered with these rights. Requests
+    /// may name it until the operation ends: the application closes the region later (fi_mr(3)), and where it does not, the device refuses the key.
+    #[inline]
+    pub(crate) fn described(&self, memory: &Iov, rights: Access) -> Option<Described> {
+        let [segment] = memory.segments() else {
+            return None;
+        };
+        let region = memory.registration(0)?.region;
+        let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);
+        let mr = regions
+            .get(region)
+            .filter(|mr| mr.access().contains(rights))?;
+        let offset = (segment.base().addr() as u64).checked_sub(mr.address())?;
+        Some(Described {
+            piece: mr.piece(usize::try_from(offset).ok()?, segment.len())?,
+            rkey: mr.rkey(),
+        })
     }
 
     /// Returns the address handle of a port, which is made if need be.
@@ -258,7 +286,8 @@ impl Regions {
 /// Returns the access rights of the device for memory that is registered for such operations, without those that it does not support.
 fn access(wanted: Flags, hardware: &Hardware) -> Access {
     let mut access = Access::default();
-    if wanted.intersects(Flags::RECV | Flags::READ) {
+    // What peers write arrives in packets, or is read by this device, where theirs does not write.
+    if wanted.intersects(Flags::RECV | Flags::READ | Flags::REMOTE_WRITE) {
         access = access | Access::LOCAL_WRITE;
     }
     if wanted.contains(Flags::REMOTE_READ) && hardware.can(EfaCaps::RDMA_READ) {

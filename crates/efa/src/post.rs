@@ -103,7 +103,7 @@ impl QueuePair {
             qpn: peer.qpn,
             qkey: peer.qkey,
         };
-        self.qp.post_send(&[request]).map_err(full)
+        self.qp.post_send(&request).map_err(full)
     }
 }
 

@@ -5,6 +5,7 @@
 //! - `tx`: the packets that the device has to send; `held`: those that the engine has no room for.
 //! - `peers`: what is kept of a peer, and which one a packet is from; `order`: the order of messages over a wire without order.
 //! - `rdma`: reads and writes that the device carries out, which are in the `access_table`, and `reach`, with which peers it does; `expose`: what peers' devices read of this end.
+//! - `parts`: messages of which the device has packets; `waiting`: peers that wait for buffers.
 //! - `deferred`: what is put off to the next poll.
 //! - `operations`: the ids that packets name; `liveness`: peers that are gone.
 
@@ -22,6 +23,7 @@ mod medium;
 mod offer;
 mod operations;
 mod order;
+mod parts;
 mod peers;
 mod rdma;
 mod reach;
@@ -29,6 +31,7 @@ mod reply;
 mod send;
 mod take;
 mod tx;
+mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -42,9 +45,11 @@ use crate::sys::{ReceiveBuffers, WaitSet};
 use access_table::Accesses;
 use deferred::Deferred;
 use operations::Operations;
+use parts::Parts;
 use peers::Peers;
 use reach::Reach;
 use tx::TxPool;
+use waiting::Waiting;
 
 /// Number of peers that the application does not know and that may be heard at a time.
 const UNKNOWN_MAX: usize = 1 << 12;
@@ -69,7 +74,7 @@ pub struct EfaRdm {
     peers: Peers,
     tx: TxPool,
     /// The packets that the device may fill; taken out while one of them is read.
-    rx: Option<ReceiveBuffers>,
+    rx: Option<Box<ReceiveBuffers>>,
     operations: Operations,
     /// The operations that the engine's ids name, of those that send.
     mine: BTreeMap<u32, u32>,
@@ -81,8 +86,12 @@ pub struct EfaRdm {
     batch: Vec<Completion>,
     /// Peers of which something is to be done at the next poll: they owe or are owed a handshake, or are to be resumed.
     attention: Vec<PeerId>,
+    /// Messages of which the device has packets.
+    parts: Parts,
+    /// A packet may be in two pieces: what is in its buffer, and memory of the application.
+    gathers: bool,
     /// Peers for which the engine was told to wait.
-    blocked: Vec<PeerId>,
+    waiting: Waiting,
     /// Peers to give up at the end of the poll, and why.
     doomed: Vec<(PeerId, Errno)>,
     /// Bytes that are kept because the engine has no room for them.

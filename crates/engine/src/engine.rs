@@ -101,9 +101,9 @@ impl Engine {
     /// exist; [`Errno::NOMEM`] when a body has to be copied and there is no memory. The operation was not
     /// started then. Everything else, a peer that is down too, is reported as a [`crate::Failure`].
     #[inline(always)]
-    pub fn send(
+    pub fn send<L: Link>(
         &mut self,
-        link: &mut impl Link,
+        link: &mut L,
         out: &mut impl Completions,
         op: TxOp,
     ) -> Result<(), Errno> {
@@ -118,7 +118,7 @@ impl Engine {
             self.check_own_fence(op.flags)?;
             return self.send_to_self(out, op.spilled(), key);
         }
-        let fits = op.body.len() <= link.limits(op.peer).eager;
+        let fits = op.body.len() <= link.limits(op.peer).longest_whole::<L>();
         let fenced = op.flags.contains(Flags::FENCE);
         if !fits || fenced || !self.peers.is_clear(op.peer) {
             self.submit(link, out, op.spilled(), key)?;

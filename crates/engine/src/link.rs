@@ -21,6 +21,9 @@ pub trait Link {
     /// A peer's link that has a frame has all frames that were posted before it. Where that is not so, every frame of a message says that its sender
     /// waits for it ([`Frame::transmit_complete`]), not the last one alone.
     const IN_ORDER: bool = true;
+    /// The link cuts messages itself: those of up to [`Limits::segmented`] bytes are posted whole, in one frame, and none is sent as segments before the
+    /// peer asks for it.
+    const CUTS_MESSAGES: bool = false;
 
     /// Returns what the path to `peer` can take; may change once when the connection is negotiated, and [`Limits::segmented`] at any time.
     fn limits(&self, peer: PeerId) -> &Limits;
@@ -377,6 +380,15 @@ bitflags! {
 }
 
 impl Limits {
+    /// Returns the longest message that is posted whole.
+    #[inline(always)]
+    pub(crate) const fn longest_whole<L: Link>(&self) -> usize {
+        match L::CUTS_MESSAGES {
+            true => self.segmented,
+            false => self.eager,
+        }
+    }
+
     /// Returns whether the link carries out a frame with this header by itself.
     #[inline]
     pub const fn carries_out(&self, header: &Header) -> bool {

@@ -123,6 +123,40 @@ impl Engine {
         true
     }
 
+    /// Hands the link a read that it carries out by itself, with a peer for which nothing waits; returns what it says, `None` where that is not so.
+    fn read_now(
+        &mut self,
+        link: &mut impl Link,
+        op: &RmaOp<'_>,
+        key: Key,
+    ) -> Option<Result<Posted, PostError>> {
+        let header = Header {
+            kind: Kind::Read,
+            flags: HeaderFlags::empty(),
+            id: key.raw(),
+            tag: 0,
+            data: 0,
+            len: op.body.len() as u64,
+        };
+        if !link.limits(op.peer).carries_out(&header)
+            || op.flags.contains(Flags::FENCE)
+            || !self.peers.is_clear(op.peer)
+        {
+            return None;
+        }
+        let frame = Frame {
+            header,
+            body: &op.body,
+            offset: 0,
+            len: 0,
+            targets: op.targets,
+            transient: false,
+            transmit_complete: false,
+            more: op.flags.contains(Flags::MORE),
+        };
+        Some(link.post(op.peer, frame, TxToken(key.raw())))
+    }
+
     /// Goes on with an access that [`Engine::write_now`] did not end or does not take.
     #[inline(never)]
     fn after_write(
@@ -140,6 +174,26 @@ impl Engine {
         }
         if !was_posted && op.flags.contains(Flags::INJECT) && self.peers.refuses_inject(peer) {
             return Err(Errno::AGAIN);
+        }
+        if op.flags.contains(Flags::READ) {
+            match self.read_now(link, &op, key) {
+                Some(Ok(posted)) => {
+                    let mut transmit = Transmit::rma_posted(op, key);
+                    transmit.unacked = false;
+                    self.remember(transmit, posted);
+                    self.check_sent(out, key);
+                    self.resume_stalled(link);
+                    return Ok(());
+                }
+                Some(Err(PostError::Again)) => self.peers.block(peer),
+                Some(Err(PostError::Down(errno))) => {
+                    let mut transmit = Transmit::rma_posted(op, key);
+                    transmit.failure = Some(errno);
+                    transmit.report(out);
+                    return Ok(());
+                }
+                None => {}
+            }
         }
         let mut transmit = Transmit::rma(op, key);
         match sent {

@@ -76,6 +76,14 @@ impl Transmit {
     /// Takes a read or write in. A read is over when its response is, which takes its place: it asks for no acknowledgement. C's
     /// tcp gives the response the flags of the request and expects no acknowledgement of it.
     pub(crate) fn rma(op: RmaOp<'_>, key: Key) -> Self {
+        let targets = Box::from(op.targets);
+        let mut transmit = Self::rma_posted(op, key);
+        transmit.targets = targets;
+        transmit
+    }
+
+    /// Takes a read or write in that the link has already, and which need not be posted again.
+    pub(crate) fn rma_posted(op: RmaOp<'_>, key: Key) -> Self {
         let is_read = op.flags.contains(Flags::READ);
         let message = TxOp {
             peer: op.peer,
@@ -86,7 +94,6 @@ impl Transmit {
             context: op.context,
         };
         let mut transmit = Self::new(message, key);
-        transmit.targets = Box::from(op.targets);
         transmit.borrowed &= !is_read;
         if is_read {
             transmit.unacked = true;

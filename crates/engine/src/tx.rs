@@ -12,7 +12,8 @@ use crate::rndv::{answer, bare};
 use crate::slab::Key;
 use crate::transmit::{self, Stage, Transmit};
 use crate::{
-    Completions, Frame, HeaderFlags, Kind, Link, Placement, PostError, Posted, TxOp, TxToken,
+    Completions, Frame, HeaderFlags, Kind, Limits, Link, Placement, PostError, Posted, TxOp,
+    TxToken,
 };
 
 /// Result of posting one frame, or of beginning a pull.
@@ -184,7 +185,7 @@ impl Engine {
     /// Posts the first frame of an operation, with nothing before it, if no segments follow. Returns whether the link has dealt with
     /// it; if not, `transmit` is as before.
     fn post_first(&mut self, link: &mut impl Link, transmit: &mut Transmit, key: Key) -> bool {
-        let (peer, limits) = (transmit.peer, *link.limits(transmit.peer));
+        let (peer, limits) = (transmit.peer, limits_of(link, transmit));
         let (frame, next) = match transmit.frame(&limits) {
             Some((frame, Stage::Sent)) => (frame, Stage::Sent),
             Some((frame, Stage::RtsSent)) if !frame.transient => (frame, Stage::RtsSent),
@@ -281,7 +282,7 @@ impl Engine {
         let Some(transmit) = self.sends.get_mut(key) else {
             return Step::Last;
         };
-        let limits = *link.limits(transmit.peer);
+        let limits = limits_of(link, transmit);
         let Some((mut frame, next)) = transmit.frame(&limits) else {
             return Step::Last;
         };
@@ -456,6 +457,19 @@ impl Engine {
             *reply = Reply::Ack(message.arrival.id);
             true
         });
+    }
+}
+
+/// Returns what the path to the peer of a send takes of it.
+#[inline(always)]
+fn limits_of<L: Link>(link: &L, transmit: &Transmit) -> Limits {
+    let limits = *link.limits(transmit.peer);
+    match L::CUTS_MESSAGES && matches!(transmit.header.kind, Kind::Msg | Kind::Tagged) {
+        true => Limits {
+            eager: limits.longest_whole::<L>(),
+            ..limits
+        },
+        false => limits,
     }
 }
 

@@ -104,7 +104,7 @@ impl Opcode {
 }
 
 /// A completion: what a completion queue says about an operation. After an error only `wr_id`, `status`,
-/// `vendor_err` and `is_unsolicited` mean something.
+/// `vendor_err` and `is_unsolicited` mean something; of a send, read or write of this side only those and `opcode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// The id that the operation was posted with.
@@ -119,8 +119,6 @@ pub struct Completion {
     pub byte_len: u32,
     /// Immediate data, in the machine's order.
     pub imm_data: Option<u32>,
-    /// The queue pair of this side.
-    pub qp_num: u32,
     /// The queue pair that a message came from.
     pub src_qp: u32,
     /// On EFA the number of the address handle that a message came from, 0xffff if it has none.
@@ -140,7 +138,6 @@ impl Completion {
         opcode: Opcode::Send,
         byte_len: 0,
         imm_data: None,
-        qp_num: 0,
         src_qp: 0,
         slid: 0,
         sgid: None,

@@ -197,7 +197,7 @@ fn play_kind(stream: &mut UnixStream, is_first: bool, kind: QpKind) {
             qpn: peer.qpn,
             qkey: QKEY,
         };
-        end.qp.post_send(&[request]).expect("room");
+        end.qp.post_send(&request).expect("room");
     };
     let mut sent = 0;
     let mut arrived = None;

@@ -8,6 +8,7 @@ mod decode;
 mod encode;
 mod kind;
 
+pub use encode::set_offset;
 use kind::flag;
 
 /// The version in each packet.

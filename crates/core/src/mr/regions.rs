@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use oxifabric_engine::{OpenRegion, Target};
-use oxifabric_mem::IovSegment;
+use oxifabric_mem::{IovSegment, Registration};
 use oxifabric_provider::secret;
 use oxifabric_types::{DomainAttr, Errno, Flags, MrMode};
 
@@ -23,6 +23,8 @@ pub(crate) struct Region {
     pub(crate) single_use: bool,
     /// What peers write has to be durable before it is acknowledged (`FI_RMA_PMEM`).
     pub(crate) persistent: bool,
+    /// What the provider made of it, where it numbers regions.
+    pub(crate) registration: Option<Registration>,
 }
 
 // SAFETY: the pieces are addresses of memory that the application registered; this table only hands them on.
@@ -169,9 +171,13 @@ impl Regions {
         }
     }
 
-    /// Returns the memory that a peer names, if it is one piece of one region: [`Regions::each_piece`] for short.
+    /// Returns the memory that a peer names, if it is one piece of one region, with what the provider knows it by: [`Regions::each_piece`] for short.
     #[inline]
-    pub(crate) fn one_piece(&self, target: &Target, access: Flags) -> Option<IovSegment> {
+    pub(crate) fn one_piece(
+        &self,
+        target: &Target,
+        access: Flags,
+    ) -> Option<(IovSegment, Option<Registration>)> {
         let region = self.map.get(&target.key)?;
         let [piece] = region.pieces.as_slice() else {
             return None;
@@ -185,10 +191,11 @@ impl Regions {
         if !region.access.contains(access) || target.len > rest {
             return None;
         }
-        Some(IovSegment::new(
+        let piece = IovSegment::new(
             piece.base().wrapping_add(offset as usize),
             target.len as usize,
-        ))
+        );
+        Some((piece, region.registration))
     }
 
     /// Returns a region as a whole, if it is one piece that peers may access again and again.
@@ -313,6 +320,7 @@ mod tests {
             access: Flags::REMOTE_READ,
             single_use: false,
             persistent: false,
+            registration: None,
         }
     }
 
@@ -428,7 +436,7 @@ mod tests {
                         long = Some((piece.base().addr(), piece.len()));
                         Ok(())
                     });
-                    let short = regions.one_piece(&target, access);
+                    let short = regions.one_piece(&target, access).map(|(piece, _)| piece);
                     let short = short.map(|piece| (piece.base().addr(), piece.len()));
                     assert_eq!(short, found.ok().and(long), "{target:?}");
                 }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use oxifabric_engine::{RemoteIov, RxToken, Sink, Target, TxToken};
-use oxifabric_ibv::Mr;
+use oxifabric_ibv::{Mr, Piece};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, PeerId};
 
@@ -36,14 +36,25 @@ pub(super) struct Access {
     pub(super) remote: RemoteIov,
     /// Completion data for the peer, as it is on the wire.
     pub(super) data: Option<u32>,
-    /// The registrations of the segments of the body; none if it goes through buffers.
-    pub(super) regions: Vec<Mr>,
+    /// How the device reaches the body.
+    pub(super) memory: Memory,
     /// How many bytes of it the device was asked for.
     pub(super) posted: usize,
     /// The device was asked for all of it.
     pub(super) is_posted: bool,
     pub(super) pending: u32,
     pub(super) failure: Option<Errno>,
+}
+
+/// How the device reaches the memory of this end that an access is about.
+#[derive(Debug)]
+pub(super) enum Memory {
+    /// Not by itself: the access goes through buffers.
+    Buffered,
+    /// By the application's registration of it.
+    Described(Piece),
+    /// By registrations of the segments, which last as long as the access.
+    Registered(Vec<Mr>),
 }
 
 /// What the engine is told of the end of an access.
@@ -173,8 +184,7 @@ impl Access {
         }
         let rest = self.body.len() - self.posted;
         let (target, skipped) = place(self.remote.pieces(), self.posted);
-        let (local, local_len) = self.local(buffer)?;
-        let most = most.min(local_len);
+        let most = most.min(self.memory.room(self.posted, rest, buffer)?);
         let len = usize::try_from(target.len - skipped).map_or(rest, |there| there.min(rest));
         let len = len.min(most);
         let is_last = len == rest;
@@ -185,11 +195,11 @@ impl Access {
             access: 0,
             offset: self.posted,
             len,
-            is_buffered: local.is_none(),
+            is_buffered: matches!(self.memory, Memory::Buffered),
         };
-        let local = match local {
-            Some((region, offset)) => Some(region.piece(offset, len)?),
-            None => None,
+        let local = match self.memory {
+            Memory::Buffered => None,
+            _ => Some(self.memory.piece(self.posted, len)?),
         };
         let request = AccessRequest {
             is_read: self.tell.is_read(),
@@ -201,21 +211,41 @@ impl Access {
         };
         Some((piece, request))
     }
+}
 
-    /// Returns the region of the segment at which the next piece begins, where it begins there, and how many bytes there are.
-    fn local(&self, buffer: usize) -> Option<(Option<(&Mr, usize)>, usize)> {
-        if self.regions.is_empty() {
-            return Some((None, buffer));
-        }
-        let mut offset = self.posted;
-        for region in &self.regions {
-            if offset < region.len() {
-                return Some((Some((region, offset)), region.len() - offset));
+impl Memory {
+    /// Returns how many bytes from an offset on a request can name at most, where `rest` are wanted and a buffer has `buffer`; `None` if there are none.
+    fn room(&self, offset: usize, rest: usize, buffer: usize) -> Option<usize> {
+        match self {
+            Self::Buffered => Some(buffer),
+            Self::Described(_) => Some(rest),
+            Self::Registered(regions) => {
+                find(regions, offset).map(|(region, start)| region.len() - start)
             }
-            offset -= region.len();
         }
-        None
     }
+
+    /// Describes bytes of the memory as requests name them; `None` where they are not in one region.
+    fn piece(&self, offset: usize, len: usize) -> Option<Piece> {
+        match self {
+            Self::Buffered => None,
+            Self::Described(piece) => piece.part(offset, len),
+            Self::Registered(regions) => {
+                find(regions, offset).and_then(|(region, start)| region.piece(start, len))
+            }
+        }
+    }
+}
+
+/// Finds the region of the segment that has the byte at an offset, and where in it that is.
+fn find(regions: &[Mr], mut offset: usize) -> Option<(&Mr, usize)> {
+    for region in regions {
+        if offset < region.len() {
+            return Some((region, offset));
+        }
+        offset -= region.len();
+    }
+    None
 }
 
 /// Returns the piece of memory that has the byte at an offset, and how much of it is before that. Of memory without bytes it is the first one.
@@ -258,7 +288,7 @@ mod tests {
             body: Iov::zeroed(len).expect("memory"),
             remote: RemoteIov::new(targets).expect("few pieces"),
             data,
-            regions: Vec::new(),
+            memory: Memory::Buffered,
             posted: 0,
             is_posted: false,
             pending: 0,

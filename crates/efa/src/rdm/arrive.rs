@@ -197,6 +197,9 @@ impl EfaRdm {
 
     /// Does what is due for peers: sends handshakes, and delivers what had no room.
     pub(super) fn attend(&mut self, sink: &mut impl Sink) -> usize {
+        if self.attention.is_empty() {
+            return 0;
+        }
         let mut events = 0;
         for peer in std::mem::take(&mut self.attention) {
             let Some(row) = self.peers.get_mut(peer).filter(|row| row.gone.is_none()) else {

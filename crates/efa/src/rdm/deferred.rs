@@ -40,6 +40,9 @@ impl Deferred {
 impl EfaRdm {
     /// Tells the engine what was put off; returns how much that was.
     pub(super) fn tell_deferred(&mut self, sink: &mut impl Sink) -> usize {
+        if self.deferred.is_empty() {
+            return 0;
+        }
         let deferred = std::mem::take(&mut self.deferred);
         let count = deferred.len();
         for deferred in deferred {

@@ -20,9 +20,11 @@ use super::access_table::Accesses;
 use super::deferred::Deferred;
 use super::link::{BATCH, limits};
 use super::operations::Operations;
+use super::parts::Parts;
 use super::peers::Peers;
 use super::reach::{self, Reach};
 use super::tx::TxPool;
+use super::waiting::Waiting;
 use crate::domain::EfaDomain;
 use crate::hardware::PORT;
 use crate::options;
@@ -41,6 +43,7 @@ const LOOK_MIN: Duration = Duration::from_millis(10);
 impl Connection for EfaRdm {}
 
 impl Device for EfaRdm {
+    const READS_DESCRIPTORS: bool = true;
     const OWN_OPTIONS: &'static [i32] = &options::WITH_ENGINE;
     type Operations = Engine;
     type Domain = EfaDomain;
@@ -56,7 +59,7 @@ impl Device for EfaRdm {
         let capacity = Capacity {
             send_wr: SENDS.min(hardware.efa.max_sq_wr),
             recv_wr: RECEIVES.min(hardware.efa.max_rq_wr),
-            send_sge: 1,
+            send_sge: u32::from(hardware.efa.max_sq_sge).min(2),
             recv_sge: 1,
             inline: hardware.efa.inline_len.into(),
         };
@@ -85,7 +88,11 @@ impl Device for EfaRdm {
                 connid: (secret::draw() & CONNIDS) as u32,
             },
             tx: TxPool::new(&domain.pd, sends, hardware.mtu, inline)?,
-            rx: Some(ReceiveBuffers::new(&domain.pd, receives, hardware.mtu)?),
+            rx: Some(Box::new(ReceiveBuffers::new(
+                &domain.pd,
+                receives,
+                hardware.mtu,
+            )?)),
             qp,
             cq,
             domain: Arc::clone(domain),
@@ -93,7 +100,7 @@ impl Device for EfaRdm {
             is_closing: false,
             rnr_retry: options::WITHOUT_END,
             limits: std::array::from_fn(|at| {
-                limits(hardware.mtu, reach.reads, reach::accesses(at))
+                limits(hardware.mtu, sends, reach.reads, reach::accesses(at))
             }),
             reach,
             accesses: Accesses::default(),
@@ -105,7 +112,9 @@ impl Device for EfaRdm {
             polled: Vec::new(),
             batch: vec![Completion::NONE; BATCH],
             attention: Vec::new(),
-            blocked: Vec::new(),
+            parts: Parts::default(),
+            gathers: capacity.send_sge > 1,
+            waiting: Waiting::default(),
             doomed: Vec::new(),
             stalled_bytes: 0,
             now: clock::now(),
@@ -195,11 +204,10 @@ impl Device for EfaRdm {
     }
 
     fn arm(&mut self) -> bool {
-        let accesses = &self.accesses;
         let mut doomed = self.doomed.iter();
         let has_work = !self.deferred.is_empty()
             || !self.attention.is_empty()
-            || doomed.any(|(peer, _)| !accesses.any_with(*peer));
+            || doomed.any(|(peer, _)| !self.device_has_of(*peer));
         self.cq.take_events();
         if has_work || self.tx.has_repeats() || self.cq.arm().is_err() {
             return false;

@@ -31,10 +31,7 @@ impl EfaRdm {
             return Ok(false);
         }
         // Memory that cannot be registered is sent.
-        let Ok(regions) = self.register_with(frame.body, Access::REMOTE_READ) else {
-            return Ok(false);
-        };
-        let Some(memory) = Pieces::new(regions.iter().map(piece)) else {
+        let Some((memory, regions)) = self.readable_by_peers(frame.body) else {
             return Ok(false);
         };
         let announcement = Announcement {
@@ -61,6 +58,22 @@ impl EfaRdm {
             self.count(peer);
         }
         Ok(true)
+    }
+
+    /// Returns how peers name memory, and the registrations that this takes: none where the application has registered it for such reads, and passed its
+    /// descriptor.
+    fn readable_by_peers(&self, body: &Iov) -> Option<(Pieces, Vec<Mr>)> {
+        if let Some(described) = self.domain.described(body, Access::REMOTE_READ) {
+            let piece = Piece {
+                addr: described.piece.address(),
+                len: body.len() as u64,
+                key: described.rkey.into(),
+            };
+            return Some((Pieces::new([piece])?, Vec::new()));
+        }
+        let regions = self.register_with(body, Access::REMOTE_READ).ok()?;
+        let memory = Pieces::new(regions.iter().map(piece))?;
+        Some((memory, regions))
     }
 
     /// Sends an announcement, which has no data.

@@ -20,18 +20,23 @@ use crate::status;
 pub(super) const BATCH: usize = 16;
 const BATCHES: usize = 8;
 
+/// The share of the buffers that one message takes at most.
+const MEDIUM_SHARE: usize = 4;
+
 /// The status of a device for a message whose receiver had posted no receive.
 const NOT_READY: u32 = 10;
 
 /// Returns what packets of this length can carry, with a device that reads what peers announce, and carries out these accesses. Messages that peers
 /// read are not sent in several packets.
-pub(super) fn limits(mtu: usize, pull: bool, one_sided: OneSided) -> Limits {
+pub(super) fn limits(mtu: usize, sends: usize, pull: bool, one_sided: OneSided) -> Limits {
     let eager = mtu.saturating_sub(HEADER_MAX);
     let (medium, min_read) = (Params::read().max_medium, Params::read().min_read_message);
     let segmented = match one_sided.contains(OneSided::READ) {
         true => medium.min(min_read.saturating_sub(1)),
         false => medium,
     };
+    // A message in several packets takes all their buffers at once, and is to leave some.
+    let segmented = segmented.min(eager.saturating_mul(sends / MEDIUM_SHARE));
     Limits {
         eager,
         segmented: segmented.max(eager),
@@ -46,14 +51,9 @@ pub(super) fn limits(mtu: usize, pull: bool, one_sided: OneSided) -> Limits {
     }
 }
 
-/// Returns whether a frame is a message that fits one packet.
-fn is_whole_message(frame: &Frame<'_>) -> bool {
-    let is_message = matches!(frame.header.kind, Kind::Msg | Kind::Tagged);
-    is_message && frame.len == frame.body.len()
-}
-
 impl Link for EfaRdm {
     const IN_ORDER: bool = false;
+    const CUTS_MESSAGES: bool = true;
 
     #[inline]
     fn limits(&self, peer: PeerId) -> &Limits {
@@ -74,7 +74,15 @@ impl Link for EfaRdm {
                 return self.begin_access(peer, &frame, token);
             }
         }
-        let may_fail = self.reach.fails_not_ready && is_whole_message(&frame);
+        let is_message = matches!(frame.header.kind, Kind::Msg | Kind::Tagged);
+        if is_message && frame.len > self.part_max() {
+            return match self.send_medium(peer, &frame, token) {
+                Ok(posted) => Ok(posted),
+                Err(Errno::AGAIN) => Err(self.block(peer)),
+                Err(errno) => Err(PostError::Down(errno)),
+            };
+        }
+        let may_fail = self.reach.fails_not_ready && is_message;
         // A message that is sent when a write has completed must not overtake it: the target's device has the write first.
         let is_write = frame.header.kind == Kind::Write && !frame.transient;
         let awaits = frame.transmit_complete || may_fail || is_write;
@@ -146,7 +154,7 @@ impl EfaRdm {
         }
         let is_doomed = row.is_doomed;
         self.is_quiet = false;
-        match is_doomed || !self.may_post() {
+        match is_doomed || self.waiting.keeps_from(peer) || !self.may_post() {
             true => Err(self.block(peer)),
             false => Ok(()),
         }
@@ -163,48 +171,57 @@ impl EfaRdm {
             && !row.is_blocked
         {
             row.is_blocked = true;
-            self.blocked.push(peer);
+            self.waiting.push(peer);
         }
         PostError::Again
     }
 
-    /// Lets the engine post again, if there is room.
+    /// Lets the engine post again, if there is room: to the peers that wait, in turn.
     fn unblock(&mut self, sink: &mut impl Sink) {
-        while self.may_post() {
-            let Some(peer) = self.blocked.pop() else {
-                return;
-            };
-            // One that is to be given up stays blocked until that is done.
-            if let Some(row) = self.peers.get_mut(peer)
-                && row.is_blocked
-                && !row.is_doomed
-            {
-                row.is_blocked = false;
-                sink.writable(peer);
-            }
+        self.waiting.begin();
+        while self.may_post()
+            && let Some(peer) = self.waiting.next(self.tx.room())
+        {
+            self.admit(peer, sink);
+        }
+    }
+
+    /// Lets the engine post to a peer again; one that is to be given up stays blocked until that is done.
+    fn admit(&mut self, peer: PeerId, sink: &mut impl Sink) {
+        if let Some(row) = self.peers.get_mut(peer)
+            && row.is_blocked
+            && !row.is_doomed
+        {
+            row.is_blocked = false;
+            sink.writable(peer);
         }
     }
 
     /// Takes completions off the queue and handles them; returns how many there were.
     fn take_completions(&mut self, sink: &mut impl Sink) -> usize {
         let mut events = 0;
-        for completion in std::mem::take(&mut self.polled) {
-            self.complete(&completion, sink);
-            events += 1;
+        if !self.polled.is_empty() {
+            for completion in std::mem::take(&mut self.polled) {
+                self.complete(&completion, sink);
+                events += 1;
+            }
         }
-        // Taken out, since its completions are read while everything else may change.
-        let mut batch = std::mem::take(&mut self.batch);
         for _ in 0..BATCHES {
-            let count = self.cq.poll(&mut batch);
+            let count = self.cq.poll(&mut self.batch);
+            if count == 0 {
+                break;
+            }
+            // Taken out, since its completions are read while everything else may change.
+            let batch = std::mem::take(&mut self.batch);
             for completion in batch.iter().take(count) {
                 self.complete(completion, sink);
             }
+            self.batch = batch;
             events += count;
-            if count < batch.len() {
+            if count < BATCH {
                 break;
             }
         }
-        self.batch = batch;
         events
     }
 
@@ -270,6 +287,14 @@ impl EfaRdm {
         let token = match sent.what {
             What::Packet(token) => token,
             What::Message(token, _) => Some(token),
+            What::Access(token) => {
+                let result = match is_sent {
+                    true => Ok(()),
+                    false => Err(self.not_carried_out(sent.peer, completion.vendor_err)),
+                };
+                return sink.sent(token, result);
+            }
+            What::Part(part) => return self.part_ended(sent.peer, part, completion, sink),
             What::Piece(piece) => {
                 let result = match is_sent {
                     true => Ok(()),
@@ -284,15 +309,34 @@ impl EfaRdm {
             }
             return;
         }
-        let error = status::error(completion.vendor_err, false);
-        let at = self.peers.directory().address(sent.peer);
-        self.doom(
-            sent.peer,
-            error.errno,
-            status::explain(error.code, at.as_ref()),
-        );
+        let errno = self.undelivered(sent.peer, completion);
         if let Some(token) = token {
-            sink.sent(token, Err(error.errno));
+            sink.sent(token, Err(errno));
+        }
+    }
+
+    /// Gives up a peer to which the device could not deliver a packet; returns why.
+    fn undelivered(&mut self, peer: PeerId, completion: &Completion) -> Errno {
+        let error = status::error(completion.vendor_err, false);
+        let at = self.peers.directory().address(peer);
+        self.doom(peer, error.errno, status::explain(error.code, at.as_ref()));
+        error.errno
+    }
+
+    /// Handles the end of a packet of a message whose end the engine waits for.
+    fn part_ended(
+        &mut self,
+        peer: PeerId,
+        part: u32,
+        completion: &Completion,
+        sink: &mut impl Sink,
+    ) {
+        let result = match completion.status {
+            Status::SUCCESS => Ok(()),
+            _ => Err(self.undelivered(peer, completion)),
+        };
+        if let Some((token, result)) = self.parts.ended(part, result) {
+            sink.sent(token, result);
         }
     }
 

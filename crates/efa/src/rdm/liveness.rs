@@ -28,9 +28,12 @@ impl EfaRdm {
         }
     }
 
-    /// Gives up the peers whose end has been decided, but for those whose accesses the device has not ended: it may still write to memory that the
-    /// application would have back. Returns how many there were.
+    /// Gives up the peers whose end has been decided, but for those of which the device has something yet: it may still write to memory that the
+    /// application would have back, or send what is there by then. Returns how many there were.
     pub(super) fn end_doomed(&mut self, sink: &mut impl Sink) -> usize {
+        if self.doomed.is_empty() {
+            return 0;
+        }
         let mut count = 0;
         for (peer, why) in std::mem::take(&mut self.doomed) {
             if self.stop_accesses(peer, why, sink) {
@@ -55,6 +58,7 @@ impl EfaRdm {
         row.is_doomed = false;
         (row.is_blocked, row.owes_handshake) = (false, false);
         row.begun.clear();
+        self.waiting.let_go_of(peer);
         self.hold(peer, |row| {
             (row.order, row.backlog) = Default::default();
             row.is_stalled = false;

@@ -1,73 +1,106 @@
-//! Messages that are sent in several packets before the receiver asks for them. Path class: warm.
+//! Messages that are sent in several packets before the receiver asks for them. Path class: hot.
 //!
-//! Each packet says which message it is a part of, how long that is, and where the part begins: they arrive in any order.
+//! Each packet says which message it is a part of, how long that is, and where the part begins: they arrive in any order. All of them are handed to the device at
+//! once. A message for which there are not enough buffers has its turn among the peers that wait, and then gets those that come back, until there are enough.
 
-use oxifabric_engine::{Frame, TxToken};
+use oxifabric_engine::{Frame, Posted, TxToken};
+use oxifabric_ibv::{Access, Piece};
+use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, PeerId};
-use oxifabric_wire::efa::{Content, Form, Message};
+use oxifabric_wire::efa::{Content, Form, HEADER_MAX, Message, Packet, set_offset};
 
 use super::EfaRdm;
-use super::operations::{Medium, OperationKind};
-use super::send::wants_receipt;
+use super::tx::{Sent, What};
 
 impl EfaRdm {
-    /// Sends the first packet of a message.
-    pub(super) fn begin_medium(
-        &mut self,
-        peer: PeerId,
-        frame: &Frame<'_>,
-        token: Option<TxToken>,
-    ) -> Result<(), Errno> {
-        let medium = Medium {
-            header: frame.header,
-            number: self.peers.get(peer).map_or(0, |row| row.next),
-        };
-        let kind = OperationKind::Medium(medium);
-        let id = self.operations.insert(peer, kind).ok_or(Errno::AGAIN)?;
-        let sent = self.send_part(peer, frame, id, &medium, token);
-        self.keep_if(sent, peer, Some(id))?;
-        self.mine.insert(medium.header.id, id);
-        self.count(peer);
-        Ok(())
+    /// Returns the longest body of a packet.
+    pub(super) const fn part_max(&self) -> usize {
+        self.limits[0].eager
     }
 
-    /// Sends another packet of a message.
-    pub(super) fn go_on_with_medium(
-        &mut self,
-        peer: PeerId,
-        frame: &Frame<'_>,
-        id: u32,
-        medium: Medium,
-        token: Option<TxToken>,
-    ) -> Result<(), Errno> {
-        self.send_part(peer, frame, id, &medium, token)?;
-        if frame.offset + frame.len == frame.body.len() {
-            let header = &medium.header;
-            self.end_sending(peer, id, header.id, wants_receipt(header));
+    /// Returns memory of a message as the device names it, where the application passed its descriptor, and the device takes a packet in two pieces.
+    pub(super) fn lent(&self, frame: &Frame<'_>) -> Option<Piece> {
+        match frame.transient || !self.gathers {
+            true => None,
+            false => {
+                let described = self.domain.described(frame.body, Access::default());
+                described.map(|described| described.piece)
+            }
         }
-        Ok(())
     }
 
-    fn send_part(
+    /// Sends a message in several packets.
+    ///
+    /// # Errors
+    /// `AGAIN` when there are too few buffers now, and what the device says.
+    pub(super) fn send_medium(
         &mut self,
         peer: PeerId,
         frame: &Frame<'_>,
-        id: u32,
-        medium: &Medium,
-        token: Option<TxToken>,
+        token: TxToken,
+    ) -> Result<Posted, Errno> {
+        let packets = frame.body.len().div_ceil(self.part_max().max(1));
+        if self.tx.room() < packets {
+            self.waiting.keep(peer, packets);
+            return Err(Errno::AGAIN);
+        }
+        let send_id = self.expect_receipt(peer, &frame.header)?;
+        let lent = self.lent(frame);
+        let awaits = frame.transmit_complete || lent.is_some();
+        let part = awaits.then(|| self.parts.insert(peer, token, packets));
+        let sent = self.send_parts(peer, frame, send_id, lent, part);
+        if let (Err(_), Some(part)) = (sent, part) {
+            self.parts.remove(part);
+        }
+        self.keep_if(sent, peer, send_id)?;
+        self.waiting.let_go_of(peer);
+        self.count(peer);
+        match awaits {
+            true => Ok(Posted::Pending),
+            false => Ok(Posted::Done),
+        }
+    }
+
+    fn send_parts(
+        &mut self,
+        peer: PeerId,
+        frame: &Frame<'_>,
+        send_id: Option<u32>,
+        lent: Option<Piece>,
+        part: Option<u32>,
     ) -> Result<(), Errno> {
+        let whole = frame.body.len();
         let form = Form::Medium {
-            len: frame.body.len() as u64,
-            offset: frame.offset as u64,
+            len: whole as u64,
+            offset: 0,
         };
-        let wants_receipt = wants_receipt(&medium.header);
-        let message = Message {
-            number: medium.number,
+        let wants_receipt = send_id.is_some();
+        let content = Content::Message(Message {
+            send_id: send_id.unwrap_or(0),
             wants_receipt,
-            send_id: if wants_receipt { id } else { 0 },
-            ..self.message(peer, &medium.header, form)
+            ..self.message(peer, &frame.header, form)
+        });
+        let (part_max, name) = (self.part_max().max(1), self.name);
+        let row = self.peers.get_mut(peer).ok_or(Errno::INVAL)?;
+        let sender = row.sender(&name, true);
+        row.has_met = true;
+        let what = match part {
+            Some(part) => What::Part(part),
+            None => What::Packet(None),
         };
-        let body = frame.body.slice(frame.offset, frame.len);
-        self.send(peer, Content::Message(message), &body, token)
+        self.header.clear();
+        self.header.reserve(HEADER_MAX);
+        Packet { sender, content }.encode(part_max, &mut self.header);
+        for offset in (0..whole).step_by(part_max) {
+            let len = part_max.min(whole - offset);
+            set_offset(&mut self.header, wants_receipt, offset as u64);
+            let (piece, body) = match lent {
+                Some(lent) => (lent.part(offset, len), Iov::empty()),
+                None => (None, frame.body.slice(offset, len)),
+            };
+            let sent = Sent { peer, what };
+            self.tx.stage(&self.header, &body, piece, sent)?;
+        }
+        self.tx.send_staged(&self.qp, row.destination())
     }
 }

@@ -82,13 +82,8 @@ impl EfaRdm {
     ) -> Result<bool, Errno> {
         let id = self.mine.get(&frame.header.id).copied();
         let id = id.ok_or(Errno::CONNRESET)?;
-        let offer = match self.operations.get(peer, id) {
-            Some(OperationKind::Offer(offer)) => offer,
-            Some(&mut OperationKind::Medium(medium)) => {
-                self.go_on_with_medium(peer, frame, id, medium, token)?;
-                return Ok(true);
-            }
-            _ => return Err(Errno::CONNRESET),
+        let Some(OperationKind::Offer(offer)) = self.operations.get(peer, id) else {
+            return Err(Errno::CONNRESET);
         };
         let (offer, end) = (*offer, (frame.offset + frame.len) as u64);
         let recv_id = offer.recv_id.ok_or(Errno::CONNRESET)?;

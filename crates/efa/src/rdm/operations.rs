@@ -37,8 +37,6 @@ pub(super) struct Operation {
 pub(super) enum OperationKind {
     /// A message, write or atomic was sent that the peer acknowledges.
     Sent { mine: u32 },
-    /// A message is being sent in several packets.
-    Medium(Medium),
     /// Data was announced that the peer asks for.
     Offer(Offer),
     /// Memory was announced that the peer's device reads.
@@ -55,15 +53,6 @@ pub(super) enum OperationKind {
     Answer { recv_id: u32, window: u64 },
     /// The peer wants to know what was there before its atomic.
     Fetch { recv_id: u32 },
-}
-
-/// A message that is being sent in several packets.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Medium {
-    /// What the engine said of it.
-    pub(super) header: Header,
-    /// Its number among the messages to the peer.
-    pub(super) number: u32,
 }
 
 /// Data that was announced.
@@ -87,7 +76,7 @@ pub(super) struct Offer {
 #[derive(Debug)]
 pub(super) struct Exposed {
     pub(super) announcement: Announcement,
-    /// Its registrations, by which it can be read while this is kept.
+    /// Its registrations, by which it can be read while this is kept; none where the application has registered it.
     pub(super) _regions: Vec<Mr>,
 }
 
@@ -172,11 +161,9 @@ impl OperationKind {
                     .is_none()
                     .then_some(announcement.header.id)
             }
-            Self::Medium(_)
-            | Self::Owed { .. }
-            | Self::Incoming(_)
-            | Self::Answer { .. }
-            | Self::Fetch { .. } => None,
+            Self::Owed { .. } | Self::Incoming(_) | Self::Answer { .. } | Self::Fetch { .. } => {
+                None
+            }
         }
     }
 }

@@ -222,6 +222,20 @@ impl Peer {
         }
     }
 
+    /// Returns how a packet names this end, whose address is `name`: requests have the address until the peer is known to know it, everything else the connid.
+    pub(super) fn sender(&self, name: &EfaAddress, is_request: bool) -> Sender {
+        match is_request && self.features.is_none() {
+            true => Sender {
+                address: Some(name.to_bytes()),
+                connid: None,
+            },
+            false => Sender {
+                address: None,
+                connid: Some(name.connid),
+            },
+        }
+    }
+
     /// Returns what packets of it cost that the engine has no room for.
     pub(super) fn stalled_bytes(&self) -> usize {
         match self.is_stalled {

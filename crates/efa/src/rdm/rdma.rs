@@ -1,7 +1,8 @@
 //! Reads and writes of memory of peers that the device carries out by itself (RDMA). Path class: hot.
 //!
 //! An access is cut into pieces where its memory is, at either end, and by what the device does at once. A short one goes through the buffers of the
-//! packets; for a longer one the memory is registered while it lasts. Where that fails it goes through the buffers too.
+//! packets; for a longer one the memory is registered while it lasts, unless the application has registered it and passed its descriptor. Where that fails it
+//! goes through the buffers too.
 
 use std::time::Duration;
 
@@ -14,9 +15,9 @@ use oxifabric_provider::log;
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::efa::{Content, Form, Pieces, Write};
 
-use super::access_table::{Access, Accesses, Tell, is_nameable};
+use super::access_table::{Access, Accesses, Memory, Tell, is_nameable};
 use super::peers::Peer;
-use super::tx::{AccessPiece, Sent, What};
+use super::tx::{AccessPiece, AccessRequest, Sent, What};
 use super::{Deferred, EfaRdm};
 use crate::post::wire_data;
 use crate::{status, sys};
@@ -80,13 +81,16 @@ impl EfaRdm {
         token: TxToken,
     ) -> Result<Posted, PostError> {
         let header = &frame.header;
+        let has_data = header.flags.contains(HeaderFlags::DATA);
+        let data = has_data.then(|| wire_data(header.data));
+        if let Some(request) = self.in_one_piece(frame, data) {
+            return self.post_access(peer, request, token);
+        }
         let tell = match header.kind {
             Kind::Read => Tell::Read(token),
             _ => Tell::Written(token),
         };
         let remote = RemoteIov::new(frame.targets).ok_or(PostError::Down(Errno::INVAL))?;
-        let has_data = header.flags.contains(HeaderFlags::DATA);
-        let data = has_data.then(|| wire_data(header.data));
         // What is lent for the call only is copied into buffers now, but for a last piece that has to wait.
         let buffers = match frame.transient {
             true => frame.body.len() / self.tx.buffer_len() + 1 + frame.targets.len(),
@@ -105,6 +109,53 @@ impl EfaRdm {
             }
         }
         Ok(Posted::Pending)
+    }
+
+    /// Returns an access as one request, if it is one: from memory of the application, which has passed its descriptor, to one piece of memory of the peer, or
+    /// back. Nothing but the request is kept of it then.
+    fn in_one_piece(&self, frame: &Frame<'_>, data: Option<u32>) -> Option<AccessRequest> {
+        let &[target] = frame.targets else {
+            return None;
+        };
+        let (len, is_read) = (frame.body.len(), frame.header.kind == Kind::Read);
+        let is_one = target.len == len as u64
+            && !frame.transient
+            && len <= self.domain.hardware.efa.max_rdma_len as usize;
+        let key = u32::try_from(target.key).ok().filter(|_| is_one)?;
+        let described = self.domain.described(frame.body, local_rights(is_read))?;
+        Some(AccessRequest {
+            is_read,
+            local: Some(described.piece),
+            addr: target.addr,
+            key,
+            len,
+            data,
+        })
+    }
+
+    /// Has the device carry out an access that is one request.
+    fn post_access(
+        &mut self,
+        peer: PeerId,
+        request: AccessRequest,
+        token: TxToken,
+    ) -> Result<Posted, PostError> {
+        let row = self.peers.get_mut(peer);
+        let row = row.ok_or(PostError::Down(Errno::INVAL))?;
+        row.has_met = true;
+        let sent = Sent {
+            peer,
+            what: What::Access(token),
+        };
+        let destination = row.destination();
+        let posted = self
+            .tx
+            .access(&self.qp, destination, request, &Iov::empty(), sent);
+        match posted {
+            Ok(()) => Ok(Posted::Pending),
+            Err(Errno::AGAIN) => Err(self.block(peer)),
+            Err(errno) => Err(PostError::Down(errno)),
+        }
     }
 
     /// Begins to read what a peer announced.
@@ -134,18 +185,14 @@ impl EfaRdm {
         if !self.accesses.has_room() {
             return Err(self.block(peer));
         }
-        let is_long = body.len() > self.tx.buffer_len();
-        let regions = match is_long {
-            true => self.register(&body, tell.is_read()),
-            false => Vec::new(),
-        };
+        let memory = self.memory(&body, tell.is_read());
         let access = Access {
             peer,
             tell,
             body,
             remote,
             data,
-            regions,
+            memory,
             posted: 0,
             is_posted: false,
             pending: 0,
@@ -166,22 +213,28 @@ impl EfaRdm {
         }
     }
 
-    /// Registers the segments of memory that an access goes to or comes from; returns none where that fails, and for some time does not read
-    /// what is announced then.
-    fn register(&mut self, body: &Iov, is_read: bool) -> Vec<Mr> {
-        let rights = match is_read {
-            true => Rights::LOCAL_WRITE,
-            false => Rights::default(),
-        };
-        self.register_with(body, rights).unwrap_or_else(|errno| {
-            log::info!(
-                "efa",
-                EpData,
-                "memory cannot be registered, and is copied: {errno}"
-            );
-            self.reads_again_at = self.now.after(WITHOUT_REGIONS);
-            Vec::new()
-        })
+    /// Returns how the device reaches memory that an access goes to or comes from: by the application's registration, if it passed its descriptor; else a short
+    /// one goes through buffers, and what is longer is registered. Where that fails it is copied too, and for some time what is announced is not read.
+    fn memory(&mut self, body: &Iov, is_read: bool) -> Memory {
+        let rights = local_rights(is_read);
+        if let Some(described) = self.domain.described(body, rights) {
+            return Memory::Described(described.piece);
+        }
+        if body.len() <= self.tx.buffer_len() {
+            return Memory::Buffered;
+        }
+        match self.register_with(body, rights) {
+            Ok(regions) => Memory::Registered(regions),
+            Err(errno) => {
+                log::info!(
+                    "efa",
+                    EpData,
+                    "memory cannot be registered, and is copied: {errno}"
+                );
+                self.reads_again_at = self.now.after(WITHOUT_REGIONS);
+                Memory::Buffered
+            }
+        }
     }
 
     /// Registers the segments of memory with these rights.
@@ -282,13 +335,9 @@ impl EfaRdm {
             }
             Ok(()) => {}
             Err(code) => {
-                let error = status::error(code, false);
-                access.failure.get_or_insert(error.errno);
-                if !OF_ACCESS.contains(&error.code) {
-                    let address = self.peers.directory().address(peer);
-                    let reason = status::explain(error.code, address.as_ref());
-                    self.doom(peer, error.errno, reason);
-                }
+                let errno = status::error(code, false).errno;
+                access.failure.get_or_insert(errno);
+                self.not_carried_out(peer, code);
             }
         }
         self.end_access(piece.access, sink);
@@ -301,13 +350,24 @@ impl EfaRdm {
         }
     }
 
+    /// Notes that the device has not carried out an access with a peer; returns why. A status that is not about the access ends the peer.
+    pub(super) fn not_carried_out(&mut self, peer: PeerId, code: u32) -> Errno {
+        let error = status::error(code, false);
+        if !OF_ACCESS.contains(&error.code) {
+            let address = self.peers.directory().address(peer);
+            let reason = status::explain(error.code, address.as_ref());
+            self.doom(peer, error.errno, reason);
+        }
+        error.errno
+    }
+
     /// Tells the engine of an access that is over.
     pub(super) fn end_access(&mut self, id: u32, sink: &mut impl Sink) {
         let Some(over) = self.accesses.take_over(id) else {
             return;
         };
         // The memory is the application's again when it is told.
-        drop(over.regions);
+        drop(over.memory);
         over.tell.tell(over.failure.map_or(Ok(()), Err), sink);
     }
 
@@ -319,6 +379,19 @@ impl EfaRdm {
             }
             self.end_access(id, sink);
         }
-        !self.accesses.any_with(peer)
+        !self.device_has_of(peer)
+    }
+
+    /// Returns whether the device has something of a peer that reads or writes memory of the application.
+    pub(super) fn device_has_of(&self, peer: PeerId) -> bool {
+        self.accesses.any_with(peer) || self.parts.any_with(peer) || self.tx.has_access_with(peer)
+    }
+}
+
+/// Returns what memory of this end has to be registered for.
+const fn local_rights(is_read: bool) -> Rights {
+    match is_read {
+        true => Rights::LOCAL_WRITE,
+        false => Rights(0),
     }
 }

@@ -4,8 +4,7 @@ use oxifabric_engine::{Frame, Header, HeaderFlags, Kind, TxToken};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::efa::{
-    Atomic, AtomicForm, Content, Form, HEADER_MAX, Message, Packet, Piece, Pieces, Read, Sender,
-    Write,
+    Atomic, AtomicForm, Content, Form, HEADER_MAX, Message, Packet, Piece, Pieces, Read, Write,
 };
 
 use super::EfaRdm;
@@ -51,9 +50,6 @@ impl EfaRdm {
         frame: &Frame<'_>,
         token: Option<TxToken>,
     ) -> Result<(), Errno> {
-        if frame.len < frame.body.len() {
-            return self.begin_medium(peer, frame, token);
-        }
         let send_id = self.expect_receipt(peer, &frame.header)?;
         let message = Message {
             send_id: send_id.unwrap_or(0),
@@ -89,7 +85,11 @@ impl EfaRdm {
     }
 
     /// Makes the operation that a receipt will name, if the sender waits for one.
-    fn expect_receipt(&mut self, peer: PeerId, header: &Header) -> Result<Option<u32>, Errno> {
+    pub(super) fn expect_receipt(
+        &mut self,
+        peer: PeerId,
+        header: &Header,
+    ) -> Result<Option<u32>, Errno> {
         if !wants_receipt(header) {
             return Ok(None);
         }
@@ -201,7 +201,7 @@ impl EfaRdm {
         self.reach.fails_not_ready && matches!(message.form, Form::Eager)
     }
 
-    /// Sends a packet. Requests have the address of this end until the peer is known to know it, everything else the connid.
+    /// Sends a packet, whose body is copied.
     pub(super) fn send(
         &mut self,
         peer: PeerId,
@@ -220,16 +220,7 @@ impl EfaRdm {
             content,
             Content::Message(_) | Content::Write(_) | Content::Read(_) | Content::Atomic(_)
         );
-        let sender = match is_request && row.features.is_none() {
-            true => Sender {
-                address: Some(self.name.to_bytes()),
-                connid: None,
-            },
-            false => Sender {
-                address: None,
-                connid: Some(self.name.connid),
-            },
-        };
+        let sender = row.sender(&self.name, is_request);
         row.has_met = true;
         self.header.clear();
         self.header.reserve(HEADER_MAX);

@@ -218,8 +218,11 @@ impl EfaRdm {
         let Some(id) = id else {
             return Taken::Done;
         };
-        match as_it_travels(message).form {
+        match message.form {
             Form::Medium { offset, .. } => self.take_data(peer, id, offset, message.body, sink),
+            Form::Runt {
+                len, runt, offset, ..
+            } if is_all(runt, len) => self.take_data(peer, id, offset, message.body, sink),
             Form::Runt { .. } => {
                 if let Some(OperationKind::Incoming(incoming)) = self.operations.get(peer, id)
                     && incoming.count_runt(message.body.len() as u64)
@@ -389,12 +392,17 @@ pub(super) fn flags(data: Option<u64>, wants_receipt: bool) -> HeaderFlags {
     flags
 }
 
+/// Returns whether all of a message comes in packets, of which so many bytes do, so that nothing of it is to be read.
+const fn is_all(runt: u64, len: u64) -> bool {
+    runt >= len
+}
+
 /// Returns a message, as one in several packets if it is one of which the rest is to be read and there is no rest.
 const fn as_it_travels<'a>(message: &Message<'a>) -> Message<'a> {
     let form = match message.form {
         Form::Runt {
             len, offset, runt, ..
-        } if runt >= len => Form::Medium { len, offset },
+        } if is_all(runt, len) => Form::Medium { len, offset },
         form => form,
     };
     Message { form, ..*message }

@@ -23,6 +23,8 @@ pub(super) struct TxPool {
     inline: usize,
     slots: Vec<Slot>,
     idle: Vec<u32>,
+    /// Packets that are put together, to be sent at once.
+    staged: Vec<u32>,
     /// Packets that are to be sent again, and when.
     again: VecDeque<(u32, Instant)>,
 }
@@ -39,6 +41,8 @@ struct Slot {
 enum Request {
     /// To send a packet of so many bytes.
     Packet(usize),
+    /// To send a packet of so many pieces: what is in the buffer, and memory of the application.
+    Pieces([Piece; 2], usize),
     /// To read or write memory of the peer.
     Access(AccessRequest),
 }
@@ -70,8 +74,12 @@ pub(super) enum What {
     Packet(Option<TxToken>),
     /// A packet that is a whole message, and that fails if its receiver is not ready. A receipt would name this operation.
     Message(TxToken, Option<u32>),
+    /// A packet of the message with this number, [`super::parts`].
+    Part(u32),
     /// A piece of an access.
     Piece(AccessPiece),
+    /// An access as a whole, out of or into memory of the application, with whose end the engine is told of this.
+    Access(TxToken),
 }
 
 /// A piece of an access.
@@ -115,6 +123,7 @@ impl TxPool {
                 count
             ],
             idle: (0..count as u32).rev().collect(),
+            staged: Vec::new(),
             again: VecDeque::new(),
         })
     }
@@ -157,6 +166,87 @@ impl TxPool {
         self.begin(qp, to, at, Request::Packet(len), sent)
     }
 
+    /// Puts a packet of a message in several ones together: a header, and behind it a body, which is copied unless it is `lent`. It is sent by
+    /// [`TxPool::send_staged`].
+    ///
+    /// # Errors
+    /// As [`TxPool::send`]. Nothing is staged then any more.
+    pub(super) fn stage(
+        &mut self,
+        header: &[u8],
+        body: &Iov,
+        lent: Option<Piece>,
+        sent: Sent,
+    ) -> Result<(), Errno> {
+        let Some(at) = self.idle.pop() else {
+            return Err(self.unstage(Errno::AGAIN));
+        };
+        self.staged.push(at);
+        let start = at as usize * self.packet;
+        let memory = self.memory.memory();
+        let copied = match lent {
+            Some(_) => 0,
+            None => body.len(),
+        };
+        let own = match header.len() + body.len() <= self.packet {
+            true => self.memory.piece(start, header.len() + copied),
+            false => None,
+        };
+        let Some(own) = own else {
+            return Err(self.unstage(Errno::MSGSIZE));
+        };
+        memory.write(start, header);
+        let request = match lent {
+            Some(lent) => Request::Pieces([own, lent], 2),
+            None => {
+                memory.copy_from(start + header.len(), body);
+                Request::Pieces([own, Piece::NONE], 1)
+            }
+        };
+        self.slots[at as usize] = Slot {
+            request,
+            sent: Some(sent),
+        };
+        Ok(())
+    }
+
+    /// Sends the packets that are put together: all or none.
+    ///
+    /// # Errors
+    /// As [`TxPool::send`]. Nothing is staged then any more.
+    pub(super) fn send_staged(&mut self, qp: &Qp, to: Destination<'_>) -> Result<(), Errno> {
+        let packets = self.staged.iter().map(|&at| {
+            let pieces: &[Piece] = match &self.slots[at as usize].request {
+                Request::Pieces(pieces, count) => &pieces[..*count],
+                Request::Packet(_) | Request::Access(_) => &[],
+            };
+            Send {
+                wr_id: at.into(),
+                op: SendOp::Message(pieces, None),
+                ah: to.ah,
+                qpn: to.qpn,
+                qkey: to.qkey,
+            }
+        });
+        match qp.post_sends(packets) {
+            Ok(()) => {
+                self.staged.clear();
+                Ok(())
+            }
+            Err(Errno::NOMEM) => Err(self.unstage(Errno::AGAIN)),
+            Err(errno) => Err(self.unstage(errno)),
+        }
+    }
+
+    /// Gives up the packets that are put together, and returns the reason.
+    fn unstage(&mut self, why: Errno) -> Errno {
+        while let Some(at) = self.staged.pop() {
+            self.slots[at as usize].sent = None;
+            self.idle.push(at);
+        }
+        why
+    }
+
     /// Reads or writes memory of the peer; what a write takes out of the buffer is copied into it from `body`.
     ///
     /// # Errors
@@ -175,7 +265,9 @@ impl TxPool {
                 return Err(Errno::MSGSIZE);
             }
             if !request.is_read {
-                self.memory.memory().copy_from(at as usize * self.packet, body);
+                self.memory
+                    .memory()
+                    .copy_from(at as usize * self.packet, body);
             }
         }
         self.begin(qp, to, at, Request::Access(request), sent)
@@ -213,17 +305,18 @@ impl TxPool {
 
     fn post(&self, qp: &Qp, to: Destination<'_>, at: u32) -> Result<(), Errno> {
         let start = at as usize * self.packet;
-        let mut bytes = [0; INLINE];
         let piece;
-        let op = match self.slots[at as usize].request {
-            Request::Packet(len) if len <= self.inline => {
+        let op = match &self.slots[at as usize].request {
+            &Request::Packet(len) if len <= self.inline => {
+                let mut bytes = [0; INLINE];
                 self.memory.memory().read(start, &mut bytes[..len]);
-                SendOp::Inline(&bytes[..len], None)
+                return self.post_op(qp, to, at, SendOp::Inline(&bytes[..len], None));
             }
-            Request::Packet(len) => {
+            &Request::Packet(len) => {
                 piece = [self.memory.piece(start, len).ok_or(Errno::MSGSIZE)?];
                 SendOp::Message(&piece, None)
             }
+            Request::Pieces(pieces, count) => SendOp::Message(&pieces[..*count], None),
             Request::Access(access) => {
                 let buffer = || self.memory.piece(start, access.len);
                 let local = access.local.or_else(buffer).ok_or(Errno::MSGSIZE)?;
@@ -233,6 +326,10 @@ impl TxPool {
                 }
             }
         };
+        self.post_op(qp, to, at, op)
+    }
+
+    fn post_op(&self, qp: &Qp, to: Destination<'_>, at: u32, op: SendOp<'_>) -> Result<(), Errno> {
         let request = Send {
             wr_id: at.into(),
             op,
@@ -240,7 +337,7 @@ impl TxPool {
             qpn: to.qpn,
             qkey: to.qkey,
         };
-        match qp.post_send(&[request]) {
+        match qp.post_send(&request) {
             Err(Errno::NOMEM) => Err(Errno::AGAIN),
             result => result,
         }
@@ -253,6 +350,12 @@ impl TxPool {
         let sent = self.slots.get_mut(at as usize)?.sent.take()?;
         self.idle.push(at);
         Some((at, sent))
+    }
+
+    /// Returns whether the device has an access as a whole with a peer.
+    pub(super) fn has_access_with(&self, peer: PeerId) -> bool {
+        let mut sent = self.slots.iter().filter_map(|slot| slot.sent);
+        sent.any(|sent| sent.peer == peer && matches!(sent.what, What::Access(_)))
     }
 
     /// Returns whether a request fails if its receiver is not ready.
@@ -301,7 +404,7 @@ impl TxPool {
                 sent.what = What::Packet(None);
                 Some(token)
             }
-            What::Piece(_) => None,
+            What::Part(_) | What::Piece(_) | What::Access(_) => None,
         });
         tokens.collect()
     }

@@ -175,6 +175,42 @@ impl<const IN_ORDER: bool> Link for Script<IN_ORDER> {
     }
 }
 
+/// The link, if it cuts messages itself.
+struct Cutting<'a, const IN_ORDER: bool>(&'a mut Script<IN_ORDER>);
+
+impl<const IN_ORDER: bool> Link for Cutting<'_, IN_ORDER> {
+    const IN_ORDER: bool = IN_ORDER;
+    const CUTS_MESSAGES: bool = true;
+
+    fn limits(&self, peer: PeerId) -> &Limits {
+        self.0.limits(peer)
+    }
+
+    fn post(&mut self, to: PeerId, frame: Frame<'_>, token: TxToken) -> Result<Posted, PostError> {
+        self.0.post(to, frame, token)
+    }
+
+    fn pull(
+        &mut self,
+        from: PeerId,
+        remote: &RemoteIov,
+        into: Iov,
+        token: RxToken,
+    ) -> Result<Posted, PostError> {
+        self.0.pull(from, remote, into, token)
+    }
+
+    fn flush(&mut self) {}
+
+    fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
+        self.0.poll(now, sink)
+    }
+
+    fn resume(&mut self, peer: PeerId) {
+        self.0.resume(peer);
+    }
+}
+
 impl Bench {
     /// Returns an engine over a link with tiny frames that cannot pull.
     pub(crate) fn new() -> Self {
@@ -232,6 +268,13 @@ impl<const IN_ORDER: bool> Bench<IN_ORDER> {
     pub(crate) fn send(&mut self, op: TxOp) -> Result<(), Errno> {
         self.engine.name(op.peer);
         self.engine.send(&mut self.link, &mut self.events, op)
+    }
+
+    /// Sends over a link that cuts messages itself, and is otherwise the same.
+    pub(crate) fn send_cut(&mut self, op: TxOp) -> Result<(), Errno> {
+        self.engine.name(op.peer);
+        let mut link = Cutting(&mut self.link);
+        self.engine.send(&mut link, &mut self.events, op)
     }
 
     pub(crate) fn recv(&mut self, op: RxOp) -> Result<(), Errno> {

@@ -42,6 +42,28 @@ fn a_pending_frame_completes_when_the_link_has_read_it() {
 }
 
 #[test]
+fn a_link_that_cuts_messages_gets_them_whole() {
+    for flags in [Flags::empty(), Flags::TAGGED, Flags::FENCE] {
+        for len in [9, 20] {
+            let mut b = Bench::new();
+            b.link.answers.push_back(Ok(Posted::Pending));
+            let plain = tx(&memory(&vec![7; len]), 1);
+            let flags = plain.flags | flags;
+            b.send_cut(TxOp { flags, ..plain }).expect("room");
+            let frame = b.frame();
+            assert_eq!((frame.body, frame.header.len), (vec![7; len], len as u64));
+            assert_eq!((b.event(), b.link.posted.len()), (None, 0));
+            b.tell(move |sink| sink.sent(frame.token, Ok(())));
+            assert_eq!(b.done().len, len as u64);
+            b.assert_empty();
+        }
+    }
+    let mut b = Bench::new();
+    b.send_cut(tx(&memory(&[7; 21]), 1)).expect("room");
+    assert_eq!(b.frame().header.kind, Kind::MsgRts);
+}
+
+#[test]
 fn a_longer_message_goes_in_segments() {
     let mut b = Bench::new();
     let text = b"abcdefghijklmnopqr";

@@ -205,8 +205,6 @@ impl Cq {
         let mut completion = Completion {
             wr_id,
             status,
-            vendor_err: read!(read_vendor_err),
-            qp_num: read!(read_qp_num),
             ..Completion::NONE
         };
         if self.options.unsolicited
@@ -219,10 +217,18 @@ impl Cq {
             }
         }
         if status != Status::SUCCESS {
+            completion.vendor_err = read!(read_vendor_err);
             return completion;
         }
         const WITH_IMM: u32 = 1 << 1;
         completion.opcode = Opcode::from_number(read!(read_opcode));
+        // Of its own requests this side knows all the rest.
+        if matches!(
+            completion.opcode,
+            Opcode::Send | Opcode::RdmaWrite | Opcode::RdmaRead
+        ) {
+            return completion;
+        }
         completion.byte_len = read!(read_byte_len);
         completion.src_qp = read!(read_src_qp);
         completion.slid = read!(read_slid);

@@ -30,13 +30,23 @@ impl Drop for Pd {
     }
 }
 
-/// A piece of registered memory, as requests name it (`struct ibv_sge`).
+/// A piece of registered memory, as requests name it: a `struct ibv_sge`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Piece {
     pub(super) addr: u64,
     pub(super) len: u32,
     pub(super) lkey: u32,
 }
+
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<Piece>() == size_of::<ibv_sge>());
+    assert!(align_of::<Piece>() == align_of::<ibv_sge>());
+    assert!(offset_of!(Piece, addr) == offset_of!(ibv_sge, addr));
+    assert!(offset_of!(Piece, len) == offset_of!(ibv_sge, length));
+    assert!(offset_of!(Piece, lkey) == offset_of!(ibv_sge, lkey));
+};
 
 impl Piece {
     /// The piece of no memory, for elements of an array that are not filled.
@@ -45,6 +55,22 @@ impl Piece {
         len: 0,
         lkey: 0,
     };
+
+    /// Returns the address of its first byte.
+    pub const fn address(&self) -> u64 {
+        self.addr
+    }
+
+    /// Describes some of its bytes; `None` if they are not all in it.
+    pub fn part(&self, offset: usize, len: usize) -> Option<Self> {
+        let (offset, len) = (u32::try_from(offset).ok()?, u32::try_from(len).ok()?);
+        let is_within = offset.checked_add(len)? <= self.len;
+        is_within.then_some(Self {
+            addr: self.addr + u64::from(offset),
+            len,
+            lkey: self.lkey,
+        })
+    }
 }
 
 /// A region: memory that is registered with the device (ibv_reg_mr(3)).
@@ -53,6 +79,8 @@ pub struct Mr {
     mr: NonNull<ibv_mr>,
     /// Outlives the registration, since a drop of this structure deregisters first.
     memory: Iov,
+    address: u64,
+    access: Access,
     pd: Arc<Pd>,
 }
 
@@ -76,8 +104,8 @@ impl Mr {
     }
 
     /// Returns the address by which peers name the first byte of the region.
-    pub fn address(&self) -> u64 {
-        self.memory.base() as u64
+    pub const fn address(&self) -> u64 {
+        self.address
     }
 
     /// Returns how many bytes the region has.
@@ -88,6 +116,11 @@ impl Mr {
     /// Returns whether the region has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Returns what it was registered for.
+    pub const fn access(&self) -> Access {
+        self.access
     }
 
     /// Returns the memory.
@@ -102,7 +135,7 @@ impl Mr {
             return None;
         }
         Some(Piece {
-            addr: self.address() + offset as u64,
+            addr: self.address + offset as u64,
             len: u32::try_from(len).ok()?,
             // SAFETY: the region lives as long as this structure.
             lkey: unsafe { (*self.mr.as_ptr()).lkey },
@@ -180,7 +213,9 @@ impl Pd {
         };
         Ok(Mr {
             mr: made(mr)?,
+            address: base as u64,
             memory,
+            access,
             pd: Arc::clone(self),
         })
     }

@@ -201,11 +201,11 @@ impl Qp {
     /// # Errors
     /// `NOMEM` if the queue is full, `INVAL` for too many pieces or in a state without receives.
     pub fn post_recv(&self, wr_id: u64, pieces: &[Piece]) -> Result<(), Errno> {
-        let (mut list, count) = list(pieces)?;
+        let (list, count) = list(pieces)?;
         let mut request = ibv_recv_wr {
             wr_id,
             next: ptr::null_mut(),
-            sg_list: list.as_mut_ptr(),
+            sg_list: list,
             num_sge: count as c_int,
         };
         let mut bad = ptr::null_mut();
@@ -218,11 +218,19 @@ impl Qp {
         }
     }
 
+    /// Posts a request.
+    ///
+    /// # Errors
+    /// As [`Qp::post_sends`].
+    pub fn post_send(&self, request: &Send<'_>) -> Result<(), Errno> {
+        self.post_sends(std::iter::once(*request))
+    }
+
     /// Posts requests, all or none, and rings the device's doorbell once.
     ///
     /// # Errors
     /// `NOMEM` if the queue is full, `OPNOTSUPP` for an operation that it was not made for, `INVAL` for what does not fit.
-    pub fn post_send(&self, requests: &[Send<'_>]) -> Result<(), Errno> {
+    pub fn post_sends<'a>(&self, requests: impl Iterator<Item = Send<'a>>) -> Result<(), Errno> {
         let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
         let qp = self.qpx.as_ptr();
         // SAFETY: the queue pair lives, and no other thread sends. The functions are set by the driver; between the start and the end
@@ -235,7 +243,7 @@ impl Qp {
             };
             start(qp);
             for request in requests {
-                if let Err(error) = self.put(request) {
+                if let Err(error) = self.put(&request) {
                     abort(qp);
                     return Err(error);
                 }
@@ -286,7 +294,7 @@ impl Qp {
                 SendOp::Read(piece, ..) | SendOp::Write(piece, ..) => std::slice::from_ref(piece),
             };
             let (list, count) = list(pieces)?;
-            (*qp).wr_set_sge_list.ok_or(MISSING)?(qp, count, list.as_ptr());
+            (*qp).wr_set_sge_list.ok_or(MISSING)?(qp, count, list);
         }
         Ok(())
     }
@@ -333,23 +341,10 @@ fn create_ud(pd: &Arc<Pd>, attributes: &mut ibv_qp_init_attr_ex) -> Result<NonNu
     }
 }
 
-/// Returns pieces as a scatter-gather list of the library.
-fn list(pieces: &[Piece]) -> Result<([ibv_sge; MAX_PIECES], usize), Errno> {
-    const NOTHING: ibv_sge = ibv_sge {
-        addr: 0,
-        length: 0,
-        lkey: 0,
-    };
-    let mut list = [NOTHING; MAX_PIECES];
-    if pieces.len() > MAX_PIECES {
-        return Err(Errno::INVAL);
+/// Returns pieces as a scatter-gather list of the library, which does not write to it.
+fn list(pieces: &[Piece]) -> Result<(*mut ibv_sge, usize), Errno> {
+    match pieces.len() <= MAX_PIECES {
+        true => Ok((pieces.as_ptr().cast_mut().cast(), pieces.len())),
+        false => Err(Errno::INVAL),
     }
-    for (place, piece) in list.iter_mut().zip(pieces) {
-        *place = ibv_sge {
-            addr: piece.addr,
-            length: piece.len,
-            lkey: piece.lkey,
-        };
-    }
-    Ok((list, pieces.len()))
 }

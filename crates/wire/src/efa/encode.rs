@@ -25,6 +25,21 @@ impl Packet<'_> {
     }
 }
 
+/// Where the offset is in the header of a message in several packets, and the bytes before it that only one with a receipt has.
+const OFFSET_AT: usize = 16;
+const RECEIPT: usize = 8;
+
+/// Changes where the part of a message in several packets ([`Form::Medium`]) begins, in a header that was encoded for another one of its packets.
+pub fn set_offset(header: &mut [u8], wants_receipt: bool, offset: u64) {
+    let at = match wants_receipt {
+        true => OFFSET_AT + RECEIPT,
+        false => OFFSET_AT,
+    };
+    if let Some(place) = header.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
+        *place = offset.to_le_bytes();
+    }
+}
+
 struct Out<'a>(&'a mut Vec<u8>);
 
 impl Out<'_> {

@@ -159,6 +159,35 @@ fn answers() -> [Content<'static>; 8] {
 }
 
 #[test]
+fn where_a_part_begins_can_be_changed_in_its_header() {
+    for wants_receipt in [false, true] {
+        for (tag, data, address) in [(None, None, None), (Some(3), Some(9), Some([7; ADDRESS]))] {
+            let header = |offset| {
+                let content = Content::Message(Message {
+                    number: 5,
+                    tag,
+                    data,
+                    wants_receipt,
+                    is_after_nack: false,
+                    send_id: if wants_receipt { 6 } else { 0 },
+                    form: Form::Medium { len: 1000, offset },
+                    body: &[],
+                });
+                let sender = Sender {
+                    address,
+                    connid: address.is_none().then_some(8),
+                };
+                encoded(&Packet { sender, content }, &[])
+            };
+            let mut changed = header(0);
+            set_offset(&mut changed, wants_receipt, 0x1234_5678_9abc);
+            assert_eq!(changed, header(0x1234_5678_9abc));
+        }
+    }
+    set_offset(&mut [0; 17], false, 1);
+}
+
+#[test]
 fn what_is_written_is_read() {
     let body = [1, 2, 3, 4, 5];
     let with_bodies = contents(&body)

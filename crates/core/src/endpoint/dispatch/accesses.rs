@@ -16,10 +16,15 @@ use crate::mr::persistent::write_back;
 pub(super) fn region(domain: &Domain, targets: &[Target], access: Flags) -> Result<Iov, Errno> {
     if let [target] = targets {
         let mut regions = domain.regions();
-        if let Some(piece) = regions.one_piece(target, access) {
+        if let Some((piece, registration)) = regions.one_piece(target, access) {
             regions.granted(targets);
             // SAFETY: as in `scattered_region`.
-            return Ok(unsafe { Iov::contiguous(piece.base(), piece.len()) });
+            return Ok(unsafe {
+                match registration {
+                    None => Iov::contiguous(piece.base(), piece.len()),
+                    Some(registration) => Iov::registered(piece.base(), piece.len(), registration),
+                }
+            });
         }
     }
     scattered_region(domain, targets, access)
