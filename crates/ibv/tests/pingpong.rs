@@ -187,8 +187,9 @@ fn play_kind(stream: &mut UnixStream, is_first: bool, kind: QpKind) {
     let peer = exchange(stream, &end.name());
     let header = if kind == QpKind::Ud { 40 } else { 0 };
     end.receive(100, 0, PLACE);
-    meet(stream);
+    // Before the peer may send: a message tells the number of the handle that there is when it arrives.
     let ah = end.pd.destination(1, &peer.gid).expect("a destination");
+    meet(stream);
     let send = |op: SendOp<'_>| {
         let request = Send {
             wr_id: 1,
