@@ -80,7 +80,7 @@ pub(crate) fn run(machine: Machine) -> ExitCode {
     all += unmodified_programs();
     all += address_sanitizer();
     let mut fuzzing = program("oxifabric-campaign");
-    fuzzing.args(["--seconds", "20"]);
+    fuzzing.args(["--seconds", "8"]);
     all += counted("fuzzing", fuzzing, false);
     all += kernel_modules();
     conclude(&all, machine)

@@ -99,7 +99,14 @@ impl EfaRdm {
         if self.tx.room() < buffers {
             return Err(self.block(peer));
         }
-        let id = self.begin_any(peer, tell, frame.body.clone(), remote, data)?;
+        // Injected memory is the caller's again when the call returns: the device must not read it by the registration that came with it.
+        let body = if frame.transient && header.kind != Kind::Read {
+            let own = frame.body.duplicate();
+            own.ok_or(PostError::Down(Errno::NOMEM))?
+        } else {
+            frame.body.clone()
+        };
+        let id = self.begin_any(peer, tell, body, remote, data)?;
         if frame.transient
             && let Some(access) = self.accesses.get_mut(id)
         {
