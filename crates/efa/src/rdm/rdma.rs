@@ -99,14 +99,14 @@ impl EfaRdm {
         if self.tx.room() < buffers {
             return Err(self.block(peer));
         }
-        // Injected memory is the caller's again when the call returns: the device must not read it by the registration that came with it.
-        let body = if frame.transient && header.kind != Kind::Read {
-            let own = frame.body.duplicate();
-            own.ok_or(PostError::Down(Errno::NOMEM))?
-        } else {
-            frame.body.clone()
-        };
-        let id = self.begin_any(peer, tell, body, remote, data)?;
+        let id = self.begin_any(
+            peer,
+            tell,
+            frame.body.clone(),
+            remote,
+            data,
+            frame.transient,
+        )?;
         if frame.transient
             && let Some(access) = self.accesses.get_mut(id)
         {
@@ -173,7 +173,7 @@ impl EfaRdm {
         into: Iov,
         token: RxToken,
     ) -> Result<Posted, PostError> {
-        self.begin_any(peer, Tell::Pulled(token), into, *remote, None)?;
+        self.begin_any(peer, Tell::Pulled(token), into, *remote, None, false)?;
         Ok(Posted::Pending)
     }
 
@@ -184,6 +184,7 @@ impl EfaRdm {
         body: Iov,
         remote: RemoteIov,
         data: Option<u32>,
+        is_transient: bool,
     ) -> Result<u32, PostError> {
         let is_pull = matches!(tell, Tell::Pulled(_));
         if !is_nameable(remote.pieces(), body.len(), is_pull) {
@@ -192,7 +193,11 @@ impl EfaRdm {
         if !self.accesses.has_room() {
             return Err(self.block(peer));
         }
-        let memory = self.memory(&body, tell.is_read());
+        // What is lent for the call only is the caller's again when it returns: the device must not read it by the registration that came with it.
+        let memory = match is_transient {
+            true => Memory::Buffered,
+            false => self.memory(&body, tell.is_read()),
+        };
         let access = Access {
             peer,
             tell,
