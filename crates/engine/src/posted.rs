@@ -140,6 +140,13 @@ impl PostedQueue {
         self.lists[class.index()].unlink(&mut self.receives, key);
     }
 
+    /// Takes a receive that was reported off its list, and ends it.
+    #[inline]
+    fn discard(&mut self, key: Key, class: Class) {
+        self.unindex(key);
+        self.lists[class.index()].discard(&mut self.receives, key);
+    }
+
     #[inline]
     fn unindex(&mut self, key: Key) {
         if let Some(posted_index) = &mut self.posted_index
@@ -192,8 +199,7 @@ impl PostedQueue {
             return false;
         }
         receive.report(arrival, out);
-        self.unindex(key);
-        self.lists[arrival.class.index()].discard(&mut self.receives, key);
+        self.discard(key, arrival.class);
         true
     }
 
@@ -215,8 +221,7 @@ impl PostedQueue {
             return self.deliver_shared(arrival, bytes, out);
         }
         receive.end_with(arrival, bytes, out);
-        self.unindex(key);
-        self.lists[arrival.class.index()].discard(&mut self.receives, key);
+        self.discard(key, arrival.class);
         true
     }
 

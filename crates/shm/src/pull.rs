@@ -180,7 +180,7 @@ impl CmaQueue {
     /// Copies a message of which its sender would not copy a part, if no other pull is under way. Returns whether it is complete; if not, the
     /// caller gives it to [`CmaQueue::begin`], which reports why.
     pub(crate) fn copy_now(&mut self, pid: i32, remote: &RemoteIov, into: &Iov) -> bool {
-        if into.len() >= self.assist_size || !self.pulls.is_empty() {
+        if !self.may_copy_now(into.len() as u64, || false) {
             return false;
         }
         let is_copied = copy_part(pid, remote, into, 0, into.len()).is_ok();
