@@ -12,7 +12,7 @@ impl Engine {
     /// what it had not sent completely. Messages that are here stay receivable.
     pub(crate) fn lose_peer(&mut self, out: &mut impl Completions, peer: PeerId, why: Errno) {
         self.fail_sends_to(out, peer, why);
-        for key in self.unexpected.keys_from(peer) {
+        for key in self.unexpected.keys_in_need_of(peer) {
             self.lose_message(out, key, why);
         }
         if self.peers.is_named(peer) {

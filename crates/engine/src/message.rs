@@ -8,7 +8,7 @@ use crate::list::{Linked, Links};
 use crate::matching::{Arrival, Class};
 use crate::rx_placement::RxPlacement;
 use crate::transmit::is_about;
-use crate::{RemoteIov, Target};
+use crate::{HeaderFlags, RemoteIov, Target};
 
 /// What a message costs the unexpected budget beyond its bytes, so that empty ones are not free.
 const ENTRY_BYTES: usize = 256;
@@ -107,6 +107,16 @@ impl Message {
     pub(crate) const fn is_here(&self) -> bool {
         let moved = self.begun == self.arrival.len && self.moving == 0;
         moved && !matches!(self.rx_data, RxData::Remote(_) | RxData::Deferred)
+    }
+
+    /// Returns whether the loss of its sender is of concern: it is not complete, does not wait, or is to be answered.
+    pub(crate) const fn needs_sender(&self) -> bool {
+        let waits = matches!(
+            self.match_state,
+            MatchState::Waiting | MatchState::Claimed(_)
+        );
+        let to_answer = !HeaderFlags::DATA.contains(self.arrival.flags);
+        !waits || !self.is_here() || to_answer
     }
 
     /// Returns whether its sender has to send more of it unasked. After an Rts the sender waits for this end.

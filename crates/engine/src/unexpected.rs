@@ -232,6 +232,7 @@ impl UnexpectedQueue {
         self.uncharge(key);
         if let Some(message) = self.messages.get_mut(key) {
             message.match_state = match_state;
+            self.shares.note_need(message.arrival.from);
         }
     }
 
@@ -242,11 +243,14 @@ impl UnexpectedQueue {
             return;
         };
         message.rx_data = rx_data;
+        let (from, cost) = (message.arrival.from, message.cost());
+        if message.needs_sender() {
+            self.shares.note_need(from);
+        }
         if matches!(
             message.match_state,
             MatchState::Waiting | MatchState::Claimed(_)
         ) {
-            let (from, cost) = (message.arrival.from, message.cost());
             self.charge(from, cost);
         }
     }
@@ -266,6 +270,12 @@ impl UnexpectedQueue {
         self.shares.keys(&self.messages, peer)
     }
 
+    /// Returns the keys of the messages from a peer if any of them may be of concern when the peer is lost: complete messages that wait are not
+    /// looked at, however many there are.
+    pub(crate) fn keys_in_need_of(&self, peer: PeerId) -> Vec<Key> {
+        self.shares.keys_in_need(&self.messages, peer)
+    }
+
     /// Lets what a peer that is gone left behind be dropped, where room is needed.
     pub(crate) fn orphan(&mut self, peer: PeerId) {
         self.shares.orphan(peer);
@@ -278,16 +288,12 @@ impl UnexpectedQueue {
 
     /// Returns which peers sent the messages that are here or on their way.
     pub(crate) fn senders(&self) -> impl Iterator<Item = PeerId> {
-        let messages = self.messages.iter();
-        messages.map(|(_, message)| message.arrival.from)
+        self.shares.peers()
     }
 
     /// Returns the peers that still owe parts of messages.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = PeerId> {
-        let messages = self.messages.iter().map(|(_, message)| message);
-        messages
-            .filter(|message| message.is_owed())
-            .map(|message| message.arrival.from)
+        self.shares.debtors(&self.messages)
     }
 
     /// Returns whether a message of such a class comes from a peer.

@@ -29,6 +29,8 @@ struct Share {
     bytes: usize,
     /// Number of its waiting and claimed messages.
     waiting: usize,
+    /// Whether one of its messages may be of concern when the peer is lost ([`Message::needs_sender`]); false if it has none.
+    may_need_peer: bool,
     /// Whether its waiting messages may be dropped: the peer is down and unknown.
     is_orphaned: bool,
     /// Whether the peer is in [`Shares::gone`].
@@ -40,6 +42,7 @@ impl Share {
         all: List::new(),
         bytes: 0,
         waiting: 0,
+        may_need_peer: false,
         is_orphaned: false,
         is_queued: false,
     };
@@ -55,7 +58,9 @@ impl Shares {
 
     /// Adds a message of the peer that has come into the table.
     pub(super) fn push(&mut self, messages: &mut Slab<Message>, from: PeerId, key: Key) {
+        let needs_peer = messages.get(key).is_some_and(Message::needs_sender);
         let row = self.row(from);
+        row.may_need_peer |= needs_peer;
         row.is_orphaned = false;
         row.all.push_back(messages, key);
     }
@@ -64,7 +69,13 @@ impl Shares {
     pub(super) fn unlink(&mut self, messages: &mut Slab<Message>, from: PeerId, key: Key) {
         if let Some(row) = self.rows.get_mut(from.index()) {
             row.all.unlink(messages, key);
+            row.may_need_peer &= row.all.len() > 0;
         }
+    }
+
+    /// Takes note that a message of the peer matters when the peer is lost, though it did not when it came.
+    pub(super) fn note_need(&mut self, from: PeerId) {
+        self.row(from).may_need_peer = true;
     }
 
     /// Charges the peer for a message that waits from now on.
@@ -99,6 +110,33 @@ impl Shares {
             return Vec::new();
         };
         row.all.iter(messages).map(|(key, _)| key).collect()
+    }
+
+    /// Lists the messages of a peer if one of them may be of concern when the peer is lost.
+    pub(super) fn keys_in_need(&self, messages: &Slab<Message>, from: PeerId) -> Vec<Key> {
+        match self.rows.get(from.index()) {
+            Some(row) if row.may_need_peer => self.keys(messages, from),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the peers that have messages.
+    pub(super) fn peers(&self) -> impl Iterator<Item = PeerId> {
+        let peers = (0..).map(PeerId).zip(&self.rows);
+        let peers = peers.filter(|(_, row)| row.all.len() > 0);
+        peers.map(|(peer, _)| peer)
+    }
+
+    /// Returns the peers that still owe parts of messages.
+    pub(super) fn debtors(&self, messages: &Slab<Message>) -> impl Iterator<Item = PeerId> {
+        let peers = (0..).map(PeerId).zip(&self.rows);
+        let owes = |row: &Share| {
+            let mut all = row.all.iter(messages);
+            row.may_need_peer && all.any(|(_, message)| message.is_owed())
+        };
+        peers
+            .filter(move |(_, row)| owes(row))
+            .map(|(peer, _)| peer)
     }
 
     /// Returns whether a peer has a message that `which` chooses.
@@ -187,5 +225,31 @@ mod tests {
             shares.unlink(&mut messages, leaver, key);
         }
         assert_eq!(shares.keys(&messages, leaver), []);
+    }
+
+    #[test]
+    fn complete_messages_that_wait_are_not_looked_at_when_their_peer_is_lost() {
+        let (complete, owing) = (PeerId(1), PeerId(2));
+        let (mut messages, mut shares) = (Slab::with_capacity(0), Shares::new());
+        let mut push = |shares: &mut Shares, message: Message| {
+            let from = message.arrival.from;
+            let key = messages.insert(message).expect("there is room");
+            shares.push(&mut messages, from, key);
+            key
+        };
+        push(&mut shares, message(complete));
+        let remote = Message::new(
+            message(owing).arrival,
+            RxData::Remote(None),
+            MatchState::Waiting,
+        );
+        let remote = push(&mut shares, remote);
+        assert_eq!(shares.peers().collect::<Vec<_>>(), [complete, owing]);
+        assert_eq!(shares.keys_in_need(&messages, complete), []);
+        assert_eq!(shares.keys_in_need(&messages, owing), [remote]);
+        shares.unlink(&mut messages, owing, remote);
+        assert_eq!(shares.peers().collect::<Vec<_>>(), [complete]);
+        shares.note_need(complete);
+        assert_eq!(shares.keys_in_need(&messages, complete).len(), 1);
     }
 }

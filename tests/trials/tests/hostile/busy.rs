@@ -35,10 +35,7 @@ fn play_beside(provider: &str, peers: usize, len: usize) -> Result<(), Missing> 
         assert_eq!(started, Ok(()), "{}{}", process.stdout(), process.stderr());
         process
     };
-    players.expect_fair(|players| {
-        let _unknown = busy();
-        players.watched_pace()
-    });
+    players.expect_cheaper_than(busy);
     players.finish();
     Ok(())
 }

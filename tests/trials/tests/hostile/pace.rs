@@ -5,6 +5,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use oxifabric_trials::Process;
+
 use crate::players::Players;
 use crate::processor;
 
@@ -20,17 +22,36 @@ const ATTEMPTS: usize = 4;
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// How many times as long as undisturbed a round may take.
 const FAIR: f64 = 2.0;
+/// How many turns attackers have whose own processor time is counted too: that of a generation counts when it has ended.
+const LONG: u32 = 5;
+
+/// A turn: the rounds that were done, and the processor time of the players.
+struct Turn {
+    played: u64,
+    used: Duration,
+}
+
+impl Turn {
+    fn pace(&self) -> f64 {
+        self.played as f64 / self.used.as_secs_f64()
+    }
+}
 
 impl Players {
     /// Returns how many rounds are done in a second of processor time of one turn, in which `meanwhile` is repeated.
-    pub(crate) fn pace(&self, mut meanwhile: impl FnMut()) -> f64 {
+    pub(crate) fn pace(&self, meanwhile: impl FnMut()) -> f64 {
+        self.turn(TURN, meanwhile).pace()
+    }
+
+    /// Lets the players play for some processor time at least, in which `meanwhile` is repeated.
+    fn turn(&self, enough: Duration, mut meanwhile: impl FnMut()) -> Turn {
         let used = || processor::time_of_process(self.id());
         let (start, before, used_before) = (Instant::now(), self.recorded(), used());
         loop {
             meanwhile();
             let (played, used) = (self.recorded() - before, used() - used_before);
-            if used >= TURN && played >= ROUNDS {
-                return played as f64 / used.as_secs_f64();
+            if used >= enough && played >= ROUNDS {
+                return Turn { played, used };
             }
             assert!(
                 start.elapsed() < TIMEOUT,
@@ -76,6 +97,29 @@ impl Players {
             seen.push((quiet, loud));
         }
         panic!("rounds a second alone and beside the attack: {seen:?}");
+    }
+
+    /// Requires that attackers spend at least as much processor time as they cost the players: no peer can be kept from sending, but what is
+    /// sent must not be dearer to take than to send. `attack` starts the attackers, whose processes end one after the other.
+    #[track_caller]
+    pub(crate) fn expect_cheaper_than(&mut self, mut attack: impl FnMut() -> Process) {
+        let mut seen = Vec::new();
+        for _ in 0..ATTEMPTS {
+            let alone = self.usual_pace();
+            let attackers = attack();
+            let spent = || processor::time_of_ended_children(attackers.id()).as_secs_f64();
+            let before = spent();
+            let turn = self.turn(TURN * LONG, || thread::sleep(GLANCE));
+            let (cost, spent) = (
+                turn.used.as_secs_f64() - turn.played as f64 / alone,
+                spent() - before,
+            );
+            if cost < spent {
+                return;
+            }
+            seen.push((cost, spent));
+        }
+        panic!("seconds that the attack cost the players and the attackers: {seen:?}");
     }
 
     /// Requires a fair pace beside an attack that a call makes and that is repeated.

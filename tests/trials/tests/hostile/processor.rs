@@ -8,10 +8,20 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// Returns the processor time of a process, of its threads and of those that have ended: the fields 14 and 15 of proc(5) "stat".
 pub(crate) fn time_of_process(id: u32) -> Duration {
+    fields_of_stat(id, 14)
+}
+
+/// Returns the processor time of the processes that a process started and waited for: the fields 16 and 17 of proc(5) "stat".
+pub(crate) fn time_of_ended_children(id: u32) -> Duration {
+    fields_of_stat(id, 16)
+}
+
+/// Returns the sum of two fields of proc(5) "stat", of which `first` is the first.
+fn fields_of_stat(id: u32, first: usize) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).expect("it runs");
     // The name of the program is in parentheses and may have any characters.
     let (_, fields) = stat.rsplit_once(')').expect("a name");
-    let ticks = fields.split_ascii_whitespace().skip(11).take(2);
+    let ticks = fields.split_ascii_whitespace().skip(first - 3).take(2);
     let ticks: Option<u32> = ticks.map(|field| field.parse::<u32>().ok()).sum();
     TICK * ticks.expect("numbers")
 }
