@@ -98,8 +98,9 @@ impl UnexpectedQueue {
     pub(crate) fn insert(&mut self, message: Message) -> Option<Key> {
         let waits = matches!(message.match_state, MatchState::Waiting);
         let (class, from, cost) = (message.arrival.class, message.arrival.from, message.cost());
+        let needs_peer = message.needs_sender();
         let key = self.messages.insert(message)?;
-        self.shares.push(&mut self.messages, from, key);
+        self.shares.push(&mut self.messages, from, key, needs_peer);
         if waits {
             self.waiting[class.index()].push_back(&mut self.messages, key);
             if let Some(waiting_index) = &mut self.waiting_index {
@@ -232,7 +233,6 @@ impl UnexpectedQueue {
         self.uncharge(key);
         if let Some(message) = self.messages.get_mut(key) {
             message.match_state = match_state;
-            self.shares.note_need(message.arrival.from);
         }
     }
 
@@ -243,14 +243,11 @@ impl UnexpectedQueue {
             return;
         };
         message.rx_data = rx_data;
-        let (from, cost) = (message.arrival.from, message.cost());
-        if message.needs_sender() {
-            self.shares.note_need(from);
-        }
         if matches!(
             message.match_state,
             MatchState::Waiting | MatchState::Claimed(_)
         ) {
+            let (from, cost) = (message.arrival.from, message.cost());
             self.charge(from, cost);
         }
     }

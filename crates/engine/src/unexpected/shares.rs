@@ -56,12 +56,17 @@ impl Shares {
         }
     }
 
-    /// Adds a message of the peer that has come into the table.
-    pub(super) fn push(&mut self, messages: &mut Slab<Message>, from: PeerId, key: Key) {
-        let needs_peer = messages.get(key).is_some_and(Message::needs_sender);
+    /// Adds a message of the peer that has come into the table; `needs_peer` is [`Message::needs_sender`], which does not become true later.
+    pub(super) fn push(
+        &mut self,
+        messages: &mut Slab<Message>,
+        from: PeerId,
+        key: Key,
+        needs_peer: bool,
+    ) {
         let row = self.row(from);
-        row.may_need_peer |= needs_peer;
         row.is_orphaned = false;
+        row.may_need_peer |= needs_peer;
         row.all.push_back(messages, key);
     }
 
@@ -71,11 +76,6 @@ impl Shares {
             row.all.unlink(messages, key);
             row.may_need_peer &= row.all.len() > 0;
         }
-    }
-
-    /// Takes note that a message of the peer matters when the peer is lost, though it did not when it came.
-    pub(super) fn note_need(&mut self, from: PeerId) {
-        self.row(from).may_need_peer = true;
     }
 
     /// Charges the peer for a message that waits from now on.
@@ -116,7 +116,12 @@ impl Shares {
     pub(super) fn keys_in_need(&self, messages: &Slab<Message>, from: PeerId) -> Vec<Key> {
         match self.rows.get(from.index()) {
             Some(row) if row.may_need_peer => self.keys(messages, from),
-            _ => Vec::new(),
+            Some(row) => {
+                let mut all = row.all.iter(messages);
+                debug_assert!(all.all(|(_, message)| !message.needs_sender()));
+                Vec::new()
+            }
+            None => Vec::new(),
         }
     }
 
@@ -213,7 +218,7 @@ mod tests {
         let mut messages = Slab::with_capacity(0);
         for from in (0..OTHERS).map(PeerId).chain([leaver; 3]) {
             let key = messages.insert(message(from)).expect("there is room");
-            shares.push(&mut messages, from, key);
+            shares.push(&mut messages, from, key, false);
         }
         assert_eq!(messages.len(), OTHERS as usize + 3);
         // The walk that `keys` makes.
@@ -232,9 +237,9 @@ mod tests {
         let (complete, owing) = (PeerId(1), PeerId(2));
         let (mut messages, mut shares) = (Slab::with_capacity(0), Shares::new());
         let mut push = |shares: &mut Shares, message: Message| {
-            let from = message.arrival.from;
+            let (from, needs) = (message.arrival.from, message.needs_sender());
             let key = messages.insert(message).expect("there is room");
-            shares.push(&mut messages, from, key);
+            shares.push(&mut messages, from, key, needs);
             key
         };
         push(&mut shares, message(complete));
@@ -249,7 +254,5 @@ mod tests {
         assert_eq!(shares.keys_in_need(&messages, owing), [remote]);
         shares.unlink(&mut messages, owing, remote);
         assert_eq!(shares.peers().collect::<Vec<_>>(), [complete]);
-        shares.note_need(complete);
-        assert_eq!(shares.keys_in_need(&messages, complete).len(), 1);
     }
 }
