@@ -40,6 +40,10 @@ pub(crate) const WITH_ENGINE: [i32; 8] = [
 /// The `rnr_retry` that retries without end: how often a send is retried while its receiver has posted no receive.
 pub(crate) const WITHOUT_END: u8 = 7;
 
+/// The `rnr_retry` of an endpoint with an engine, where the application sets none, as in the C library: the engine goes on from there, and can end what the
+/// device would try without end.
+pub(crate) const WITH_ENGINE_TRIES: u8 = 3;
+
 /// Returns the `rnr_retry` that an application sets, before the endpoint is enabled.
 ///
 /// # Errors

@@ -124,7 +124,7 @@ impl Adapter {
         self.qps.iter().next().is_some()
     }
 
-    /// Returns how many objects of a kind there are.
+    /// Returns how many objects of a kind there are, or send requests that are not completed.
     pub(crate) fn count(&self, kind: &[u8]) -> Option<usize> {
         Some(match kind {
             b"context" => self.contexts.iter().count(),
@@ -134,6 +134,10 @@ impl Adapter {
             b"channel" => self.channels.iter().count(),
             b"cq" => self.cqs.iter().count(),
             b"qp" => self.qps.iter().count(),
+            b"request" => {
+                let qps = self.qps.iter().map(|(_, qp)| qp.waiting_sends());
+                qps.sum::<usize>() + self.requester.under_way()
+            }
             _ => return None,
         })
     }

@@ -194,8 +194,9 @@ pub unsafe extern "C" fn socket(family: c_int, kind: c_int, protocol: c_int) -> 
     }
 }
 
-/// Returns how many objects of a kind this process has on its devices: `"context"`, `"pd"`, `"ah"`, `"mr"`, `"channel"`, `"cq"` or `"qp"`; -1 for
-/// other kinds. Programs that look for leaks find this function by dlsym(3).
+/// Returns how many objects of a kind this process has on its devices: `"context"`, `"pd"`, `"ah"`, `"mr"`, `"channel"`, `"cq"` or `"qp"`, and with
+/// `"request"` how many sends, reads and writes it has posted that are not completed; -1 for other kinds. Programs that look for leaks, or wait until the device has
+/// done what it can, find this function by dlsym(3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn softnic_objects(kind: *const c_char) -> c_int {
     if kind.is_null() {

@@ -71,6 +71,11 @@ impl Requester {
         }
     }
 
+    /// Returns how many requests were taken and are not completed.
+    pub(crate) fn under_way(&self) -> usize {
+        self.operations.len()
+    }
+
     /// Forgets the operations of a queue pair, and returns their requests' numbers for the library.
     pub(crate) fn drop_operations(&mut self, qp: u32) -> Vec<(u16, Op)> {
         let (of_qp, others) = std::mem::take(&mut self.operations)

@@ -3,6 +3,16 @@
  */
 #include "node.h"
 
+#include <dlfcn.h>
+
+/* How many objects of a kind the device has, as it says itself. */
+static inline int objects(const char *kind)
+{
+	int (*count)(const char *) = (int (*)(const char *))(uintptr_t)dlsym(RTLD_DEFAULT, "softnic_objects");
+
+	return count ? count(kind) : -1;
+}
+
 static inline uint64_t mixed(uint64_t x)
 {
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;

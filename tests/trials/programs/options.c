@@ -18,8 +18,7 @@ static void get(struct fid_ep *ep, int option)
 	size_t len = sizeof value;
 	int code = fi_getopt(&ep->fid, FI_OPT_ENDPOINT, option, &value, &len);
 
-	/* How often is the provider's choice. */
-	printf("get %s: %d %d\n", names[option - RNR_RETRY], code, code || option == RNR_RETRY ? 0 : (int)value);
+	printf("get %s: %d %d\n", names[option - RNR_RETRY], code, code ? 0 : (int)value);
 }
 
 static void set(struct fid_ep *ep, int option, uint64_t value, size_t len)

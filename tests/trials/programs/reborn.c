@@ -16,7 +16,6 @@
 #include "efa.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
 
@@ -86,14 +85,6 @@ static int descriptors(void)
 		count++;
 	closedir(folder);
 	return count;
-}
-
-/* How many objects of a kind the device has, as it says itself. */
-static int objects(const char *kind)
-{
-	int (*count)(const char *) = (int (*)(const char *))(uintptr_t)dlsym(RTLD_DEFAULT, "softnic_objects");
-
-	return count ? count(kind) : -1;
 }
 
 static const char *const KINDS[] = { "qp", "cq", "mr", "channel", "pd", "context", "ah" };

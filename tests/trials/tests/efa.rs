@@ -694,6 +694,24 @@ fn closing_touches_no_memory_of_sends_that_have_not_ended() {
     }
 }
 
+/// What a receiver that is not ready would be sent again is not read out of memory of the application any more, once that closes the endpoint or the peer is given up.
+#[test]
+fn sends_to_a_receiver_that_is_never_ready_end_with_the_endpoint_or_the_peer() {
+    let ours = require!(Library::under_test());
+    let plan = "hosts = 2\nrnr = 1.0\n[[error]]\nstatus = \"unresponsive\"\nshare = 1.0\n";
+    for (what, said) in [("closed", "closed"), ("lost", "ended 41")] {
+        let scratch = Scratch::new();
+        let program = require!(compile_client("unready"));
+        let (file, folder) = (program.file().display(), scratch.path().display());
+        let run = require!(softnic::network(plan, 1, &scratch));
+        let command = format!("exec {file} {folder} $NAME {what}");
+        let run = both(run, [&ours, &ours], &command).env("FI_EFA_USE_DEVICE_RDMA", "1");
+        let outcome = run.limit(Duration::from_secs(120)).run();
+        outcome.expect_success();
+        assert!(outcome.stdout.contains(said), "{outcome}");
+    }
+}
+
 /// A write that is complete is not overtaken by what is sent then, though nothing was said of when it is to be complete.
 #[test]
 fn messages_do_not_overtake_writes_that_are_complete() {

@@ -98,7 +98,7 @@ impl Device for EfaRdm {
             domain: Arc::clone(domain),
             is_active: false,
             is_closing: false,
-            rnr_retry: options::WITHOUT_END,
+            rnr_retry: options::WITH_ENGINE_TRIES,
             limits: std::array::from_fn(|at| {
                 limits(hardware.mtu, sends, reach.reads, reach::accesses(at))
             }),
@@ -209,12 +209,19 @@ impl Device for EfaRdm {
             || !self.attention.is_empty()
             || doomed.any(|(peer, _)| !self.device_has_of(*peer));
         self.cq.take_events();
-        if has_work || self.tx.has_repeats() || self.cq.arm().is_err() {
+        if has_work || self.cq.arm().is_err() {
             return false;
         }
-        // Peers that are awaited are looked at even if nothing comes from them.
-        let look = self.look_at.since(clock::now()).max(LOOK_MIN);
-        self.wait.set((!self.is_quiet).then_some(look));
+        let now = clock::now();
+        // Peers that are awaited are looked at even if nothing comes from them, and what its receiver was not ready for is sent again.
+        let look = self.look_at.since(now).max(LOOK_MIN);
+        let repeat = self.tx.repeats_at().map(|due| due.since(now));
+        let wake = [(!self.is_quiet).then_some(look), repeat];
+        let wake = wake.into_iter().flatten().min();
+        if wake.is_some_and(|after| after.is_zero()) {
+            return false;
+        }
+        self.wait.set(wake);
         // Completions that came before the queue was armed make no event.
         self.fill();
         self.polled.is_empty()
@@ -231,8 +238,9 @@ impl Device for EfaRdm {
         self.tx.is_idle() && !owes_answers
     }
 
-    /// Packets that the device has are in buffers of this end, and are sent again until they are delivered. The application has no completion of what
-    /// needs its memory.
+    /// Packets in buffers of this end are sent again until they are delivered. What takes memory of the application has not completed, and goes no further: no
+    /// request names it from now on, and memory that this end registered to be read by a peer's device is that no longer. What the application registered itself, and the device was
+    /// asked for already, is reached as long as that registration lasts, by peers too that were told its key.
     fn discards(&mut self) -> bool {
         self.is_closing = true;
         self.deferred.retain(Deferred::is_owed);

@@ -10,11 +10,9 @@ use oxifabric_provider::log;
 use oxifabric_types::{Errno, Instant, PeerId};
 use oxifabric_wire::efa::HEADER_MAX;
 
-use super::tx::What;
 use super::{EfaRdm, reach};
 use crate::params::Params;
 use crate::post::{RECEIVE, wire_data};
-use crate::status;
 
 /// How many completions are taken at a time, and how often in one poll: other endpoints have a turn then.
 pub(super) const BATCH: usize = 16;
@@ -22,9 +20,6 @@ const BATCHES: usize = 8;
 
 /// The share of the buffers that one message takes at most.
 const MEDIUM_SHARE: usize = 4;
-
-/// The status of a device for a message whose receiver had posted no receive.
-const NOT_READY: u32 = 10;
 
 /// Returns what packets of this length can carry, with a device that reads what peers announce, and carries out these accesses. Messages that peers
 /// read are not sent in several packets.
@@ -114,7 +109,7 @@ impl Link for EfaRdm {
         events += self.attend(sink);
         events += self.take_completions(sink);
         self.go_on_with_accesses();
-        self.repeat();
+        self.repeat(sink);
         self.is_quiet &= events == 0;
         self.look(sink);
         events += self.end_doomed(sink);
@@ -272,96 +267,6 @@ impl EfaRdm {
                 key: 0,
             };
             sink.written(peer, write);
-        }
-    }
-
-    /// Handles the end of a send.
-    fn sent(&mut self, completion: &Completion, sink: &mut impl Sink) {
-        let is_sent = completion.status == Status::SUCCESS;
-        if !is_sent && completion.vendor_err == NOT_READY {
-            return self.not_ready(completion, sink);
-        }
-        let Some((at, sent)) = self.tx.ended(completion.wr_id) else {
-            return;
-        };
-        let token = match sent.what {
-            What::Packet(token) => token,
-            What::Message(token, _) => Some(token),
-            What::Access(token) => {
-                let result = match is_sent {
-                    true => Ok(()),
-                    false => Err(self.not_carried_out(sent.peer, completion.vendor_err)),
-                };
-                return sink.sent(token, result);
-            }
-            What::Part(part) => return self.part_ended(sent.peer, part, completion, sink),
-            What::Piece(piece) => {
-                let result = match is_sent {
-                    true => Ok(()),
-                    false => Err(completion.vendor_err),
-                };
-                return self.piece_ended(at, piece, result, sink);
-            }
-        };
-        if is_sent {
-            if let Some(token) = token {
-                sink.sent(token, Ok(()));
-            }
-            return;
-        }
-        let errno = self.undelivered(sent.peer, completion);
-        if let Some(token) = token {
-            sink.sent(token, Err(errno));
-        }
-    }
-
-    /// Gives up a peer to which the device could not deliver a packet; returns why.
-    fn undelivered(&mut self, peer: PeerId, completion: &Completion) -> Errno {
-        let error = status::error(completion.vendor_err, false);
-        let at = self.peers.directory().address(peer);
-        self.doom(peer, error.errno, status::explain(error.code, at.as_ref()));
-        error.errno
-    }
-
-    /// Handles the end of a packet of a message whose end the engine waits for.
-    fn part_ended(
-        &mut self,
-        peer: PeerId,
-        part: u32,
-        completion: &Completion,
-        sink: &mut impl Sink,
-    ) {
-        let result = match completion.status {
-            Status::SUCCESS => Ok(()),
-            _ => Err(self.undelivered(peer, completion)),
-        };
-        if let Some((token, result)) = self.parts.ended(part, result) {
-            sink.sent(token, result);
-        }
-    }
-
-    /// Handles a send whose receiver was not ready: it is made again, or fails by itself where the application said that it sees to that.
-    fn not_ready(&mut self, completion: &Completion, sink: &mut impl Sink) {
-        if !self.tx.may_fail(completion.wr_id) {
-            return self.tx.not_ready(completion.wr_id, self.now);
-        }
-        if let Some((_, sent)) = self.tx.ended(completion.wr_id)
-            && let What::Message(token, receipt) = sent.what
-        {
-            if let Some(id) = receipt {
-                self.operations.remove(sent.peer, id);
-            }
-            let error = status::error(completion.vendor_err, false);
-            sink.sent(token, Err(error.errno));
-        }
-    }
-
-    /// Sends packets again whose receivers were not ready.
-    fn repeat(&mut self) {
-        while let Some((at, peer)) = self.tx.due(self.now) {
-            if let Some(row) = peer.and_then(|peer| self.peers.get(peer)) {
-                self.tx.repeat(&self.qp, row.destination(), at, self.now);
-            }
         }
     }
 }

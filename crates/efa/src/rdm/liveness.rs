@@ -108,7 +108,10 @@ impl EfaRdm {
         let mut departed = self.peers.table.departed(|peer: &Peer| peer.gone.is_some());
         let mut involved = Vec::new();
         sink.involved(&mut |peer| involved.push(peer));
-        departed.retain(|peer| !involved.contains(peer) && !sink.is_known(*peer));
+        // A request that is made again would go to the next peer with this number.
+        departed.retain(|peer| {
+            !involved.contains(peer) && !sink.is_known(*peer) && !self.tx.any_to(*peer)
+        });
         departed.iter().for_each(|peer| sink.forget_peer(*peer));
         self.peers.table.vacate(&departed);
     }

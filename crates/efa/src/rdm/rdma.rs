@@ -327,29 +327,26 @@ impl EfaRdm {
         self.accesses.had_turn(has_posted);
     }
 
-    /// Handles the end of a piece of an access; `result` is the device's status.
+    /// Handles the end of a piece of an access.
     pub(super) fn piece_ended(
         &mut self,
         at: u32,
         piece: AccessPiece,
-        result: Result<(), u32>,
+        result: Result<(), Errno>,
         sink: &mut impl Sink,
     ) {
         let Some(access) = self.accesses.get_mut(piece.access) else {
             return;
         };
         access.pending -= 1;
-        let peer = access.peer;
         match result {
             Ok(()) if piece.is_buffered && access.tell.is_read() && access.failure.is_none() => {
                 let into = access.body.slice(piece.offset, piece.len);
                 self.tx.copy_out(at, &into);
             }
             Ok(()) => {}
-            Err(code) => {
-                let errno = status::error(code, false).errno;
+            Err(errno) => {
                 access.failure.get_or_insert(errno);
-                self.not_carried_out(peer, code);
             }
         }
         self.end_access(piece.access, sink);

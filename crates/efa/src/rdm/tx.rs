@@ -358,13 +358,28 @@ impl TxPool {
         sent.any(|sent| sent.peer == peer && matches!(sent.what, What::Access(_)))
     }
 
+    /// Returns what a request is about, until it is taken back; `None` for one that there is not.
+    pub(super) fn sent(&self, wr_id: u64) -> Option<Sent> {
+        self.slot(wr_id)?.sent
+    }
+
+    fn slot(&self, wr_id: u64) -> Option<&Slot> {
+        self.slots.get(usize::try_from(wr_id).ok()?)
+    }
+
     /// Returns whether a request fails if its receiver is not ready.
     pub(super) fn may_fail(&self, wr_id: u64) -> bool {
-        let slot = usize::try_from(wr_id)
-            .ok()
-            .and_then(|at| self.slots.get(at));
-        let what = slot.and_then(|slot| slot.sent).map(|sent| sent.what);
+        let what = self.sent(wr_id).map(|sent| sent.what);
         matches!(what, Some(What::Message(..)))
+    }
+
+    /// Returns whether a request names memory of the application.
+    pub(super) fn is_lent(&self, wr_id: u64) -> bool {
+        match self.slot(wr_id).map(|slot| slot.request) {
+            Some(Request::Pieces(_, count)) => count > 1,
+            Some(Request::Access(access)) => access.local.is_some(),
+            Some(Request::Packet(_)) | None => false,
+        }
     }
 
     /// Has a request made again whose receiver was not ready.
@@ -374,11 +389,10 @@ impl TxPool {
         }
     }
 
-    /// Returns the next packet that is due to be sent again, and its peer.
-    pub(super) fn due(&mut self, now: Instant) -> Option<(u32, Option<PeerId>)> {
+    /// Returns the next request that is due to be made again.
+    pub(super) fn due(&mut self, now: Instant) -> Option<u32> {
         let (at, _) = self.again.pop_front_if(|(_, due)| *due <= now)?;
-        let slot = self.slots.get(at as usize)?;
-        Some((at, slot.sent.map(|sent| sent.peer)))
+        Some(at)
     }
 
     /// Sends a packet again.
@@ -388,9 +402,15 @@ impl TxPool {
         }
     }
 
-    /// Returns whether packets are to be sent again.
-    pub(super) fn has_repeats(&self) -> bool {
-        !self.again.is_empty()
+    /// Returns when the next request is due to be made again, if one is.
+    pub(super) fn repeats_at(&self) -> Option<Instant> {
+        self.again.front().map(|(_, due)| *due)
+    }
+
+    /// Returns whether the device has a request to this peer, or will have it again.
+    pub(super) fn any_to(&self, peer: PeerId) -> bool {
+        let mut sent = self.slots.iter().filter_map(|slot| slot.sent);
+        sent.any(|sent| sent.peer == peer)
     }
 
     /// Lets go of what the engine is to be told of the packets to a peer; returns it.

@@ -100,6 +100,12 @@ impl Qp {
         Some(Wqe(ring.read(place)))
     }
 
+    /// Returns how many send requests the application has rung for that are not taken.
+    pub(crate) fn waiting_sends(&self) -> usize {
+        let posted = self.doorbells.load(0) as u16;
+        usize::from(posted.wrapping_sub(self.send_head))
+    }
+
     /// Returns the pieces of the next receive, if the application has posted one.
     pub(crate) fn peek_receive(&self) -> Option<Vec<RxDesc>> {
         let posted = self.doorbells.load(RECV_DOORBELL) as u16;

@@ -1,0 +1,123 @@
+//! What the device has sent, read or written, or failed to, and what is made again because its receiver was not ready. Path class: hot.
+//!
+//! A request is made again as long as its peer is there: one that is to be given up ends only when the device has nothing of it. An endpoint that is being closed
+//! reads no memory of the application any more, and makes only those again that take none (docs/adr/0061).
+
+use oxifabric_engine::Sink;
+use oxifabric_ibv::{Completion, Status};
+use oxifabric_types::{Errno, PeerId};
+
+use super::EfaRdm;
+use super::tx::{Sent, What};
+use crate::status;
+
+/// The status of a device for a message whose receiver had posted no receive.
+const NOT_READY: u32 = 10;
+
+impl EfaRdm {
+    /// Handles the end of a request that is no receive.
+    pub(super) fn sent(&mut self, completion: &Completion, sink: &mut impl Sink) {
+        let is_good = completion.status == Status::SUCCESS;
+        if !is_good && completion.vendor_err == NOT_READY {
+            return self.not_ready(completion.wr_id, sink);
+        }
+        let Some((at, sent)) = self.tx.ended(completion.wr_id) else {
+            return;
+        };
+        let result = match is_good {
+            true => Ok(()),
+            false => Err(self.failed(sent, completion.vendor_err)),
+        };
+        self.over(at, sent, result, sink);
+    }
+
+    /// Tells of the end of a request whose buffer is idle again, but still as it was.
+    fn over(&mut self, at: u32, sent: Sent, result: Result<(), Errno>, sink: &mut impl Sink) {
+        match sent.what {
+            What::Packet(None) => {}
+            What::Packet(Some(token)) | What::Message(token, _) | What::Access(token) => {
+                sink.sent(token, result);
+            }
+            What::Part(part) => {
+                if let Some((token, result)) = self.parts.ended(part, result) {
+                    sink.sent(token, result);
+                }
+            }
+            What::Piece(piece) => self.piece_ended(at, piece, result, sink),
+        }
+    }
+
+    /// Returns why a request failed, by the device's status. A peer to which a packet could not be delivered is given up.
+    fn failed(&mut self, sent: Sent, code: u32) -> Errno {
+        if let What::Access(_) | What::Piece(_) = sent.what {
+            return self.not_carried_out(sent.peer, code);
+        }
+        let error = status::error(code, false);
+        let at = self.peers.directory().address(sent.peer);
+        self.doom(
+            sent.peer,
+            error.errno,
+            status::explain(error.code, at.as_ref()),
+        );
+        error.errno
+    }
+
+    /// Handles a send whose receiver was not ready: it is made again, or fails by itself where the application said that it sees to that.
+    fn not_ready(&mut self, wr_id: u64, sink: &mut impl Sink) {
+        if let Some(why) = self.ends(wr_id) {
+            return self.give_up(wr_id, why, sink);
+        }
+        if !self.tx.may_fail(wr_id) {
+            return self.tx.not_ready(wr_id, self.now);
+        }
+        if let Some((_, sent)) = self.tx.ended(wr_id)
+            && let What::Message(token, receipt) = sent.what
+        {
+            if let Some(id) = receipt {
+                self.operations.remove(sent.peer, id);
+            }
+            sink.sent(token, Err(status::error(NOT_READY, false).errno));
+        }
+    }
+
+    /// Makes requests again whose receivers were not ready.
+    pub(super) fn repeat(&mut self, sink: &mut impl Sink) {
+        while let Some(at) = self.tx.due(self.now) {
+            if let Some(why) = self.ends(at.into()) {
+                self.give_up(at.into(), why, sink);
+            } else if let Some(sent) = self.tx.sent(at.into())
+                && let Some(row) = self.peers.get(sent.peer)
+            {
+                self.tx.repeat(&self.qp, row.destination(), at, self.now);
+            }
+        }
+    }
+
+    /// Returns why a request whose receiver was not ready is not made again; `None` if it is.
+    fn ends(&self, wr_id: u64) -> Option<Errno> {
+        let peer = self.tx.sent(wr_id)?.peer;
+        if self.is_closing && self.tx.is_lent(wr_id) {
+            return Some(Errno::CANCELED);
+        }
+        self.given_up(peer)
+    }
+
+    /// Ends a request that the device does not have.
+    fn give_up(&mut self, wr_id: u64, why: Errno, sink: &mut impl Sink) {
+        if let Some((at, sent)) = self.tx.ended(wr_id) {
+            self.over(at, sent, Err(why), sink);
+        }
+    }
+
+    /// Returns why a peer is gone, or will be at the end of this poll or a later one.
+    fn given_up(&self, peer: PeerId) -> Option<Errno> {
+        let Some(row) = self.peers.get(peer) else {
+            return Some(Errno::CONNRESET);
+        };
+        if row.is_doomed {
+            let cause = self.doomed.iter().find(|(doomed, _)| *doomed == peer);
+            return Some(cause.map_or(Errno::CONNRESET, |(_, why)| *why));
+        }
+        row.gone
+    }
+}
