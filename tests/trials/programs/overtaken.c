@@ -1,20 +1,22 @@
 /*
- * overtaken FOLDER a|b
+ * overtaken FOLDER a|b [injected]
  *
  * In each round the endpoint a writes to memory of b, by several writes that say nothing of when they are complete, and sends b a message when they are. The message
- * finds the memory written. b prints "saw N rounds".
+ * finds the memory written. With injected it may come first; the writes are injected out of memory that is registered and whose descriptor they have, each second one to two places of b, and a
+ * overwrites that memory after each call, of which b sees nothing. b prints "saw N rounds".
  */
 #include "efa.h"
 
 #include <rdma/fi_rma.h>
 
-enum { ROUNDS = 60, WRITES = 16, LENGTH = 4064, WHOLE = WRITES * LENGTH };
+enum { ROUNDS = 60, WRITES = 16, LENGTH = 4064, WHOLE = WRITES * LENGTH, OVERWRITTEN = 0xee };
 
 struct exposed {
 	uint64_t address, key;
 };
 
 static uint8_t memory[WHOLE];
+static int injects;
 static struct fi_context2 contexts[WRITES];
 
 static void await(struct node *node, int count)
@@ -48,6 +50,35 @@ static void write_all(struct node *node, fi_addr_t peer, const struct exposed *t
 	await(node, WRITES);
 }
 
+/* Injects what is written: each second write to the two halves of its place, the last one first. */
+static void inject_all(struct node *node, fi_addr_t peer, const struct exposed *there, int round)
+{
+	void *desc = fi_mr_desc(node->mr);
+
+	if (node->info->tx_attr->inject_size < LENGTH)
+		expect("inject_size", -FI_EMSGSIZE);
+	for (int at = 0; at < WRITES; at++) {
+		uint64_t place = there->address + (uint64_t)at * LENGTH;
+		struct iovec local = { memory, LENGTH };
+		struct fi_rma_iov whole = { place, LENGTH, there->key };
+		struct fi_rma_iov halves[] = { { place + LENGTH / 2, LENGTH / 2, there->key }, { place, LENGTH / 2, there->key } };
+		struct fi_msg_rma msg = { &local, &desc, 1, peer, at % 2 ? halves : &whole, at % 2 ? 2 : 1, &contexts[at], 0 };
+
+		double deadline = now_s() + PATIENCE_S;
+		ssize_t code;
+
+		do {
+			memset(memory, round, LENGTH);
+			code = fi_writemsg(node->ep, &msg, FI_INJECT | FI_COMPLETION);
+			memset(memory, OVERWRITTEN, LENGTH);
+			if (code == -FI_EAGAIN)
+				fi_cq_read(node->cq, NULL, 0);
+		} while (code == -FI_EAGAIN && now_s() < deadline);
+		expect("fi_writemsg", code);
+	}
+	await(node, WRITES);
+}
+
 static void play_a(struct node *node, fi_addr_t peer)
 {
 	struct exposed there;
@@ -56,11 +87,31 @@ static void play_a(struct node *node, fi_addr_t peer)
 	await(node, 1);
 	for (int round = 1; round <= ROUNDS; round++) {
 		memset(memory, round, WHOLE);
-		write_all(node, peer, &there);
+		if (injects)
+			inject_all(node, peer, &there, round);
+		else
+			write_all(node, peer, &there);
 		expect("fi_send", fi_send(node->ep, memory, 1, fi_mr_desc(node->mr), peer, &contexts[0]));
 		expect("fi_recv", fi_recv(node->ep, memory, 1, fi_mr_desc(node->mr), FI_ADDR_UNSPEC, &contexts[1]));
 		await(node, 2);
 	}
+}
+
+/* Waits until all is of a round. What is injected is complete before it is there. */
+static void await_round(struct node *node, int round)
+{
+	double deadline = now_s() + PATIENCE_S;
+
+	for (int at = 0; at < WHOLE; at++)
+		while (*(volatile uint8_t *)&memory[at] != round) {
+			if (memory[at] == OVERWRITTEN) {
+				printf("round %d: byte %d was read after the call\n", round, at);
+				exit(3);
+			}
+			fi_cq_read(node->cq, NULL, 0);
+			if (now_s() > deadline)
+				expect("what is injected", -FI_ETIMEDOUT);
+		}
 }
 
 static void play_b(struct node *node, fi_addr_t peer)
@@ -73,6 +124,8 @@ static void play_b(struct node *node, fi_addr_t peer)
 	for (int round = 1; round <= ROUNDS; round++) {
 		expect("fi_recv", fi_recv(node->ep, &message, 1, NULL, FI_ADDR_UNSPEC, &contexts[0]));
 		await(node, 1);
+		if (injects)
+			await_round(node, round);
 		for (int at = 0; at < WHOLE; at++)
 			if (memory[at] != round) {
 				printf("round %d: byte %d is of round %d\n", round, at, memory[at]);
@@ -92,8 +145,9 @@ int main(int argc, char **argv)
 	int is_a;
 	fi_addr_t peer;
 
-	if (argc != 3)
+	if (argc < 3 || argc > 4)
 		return 2;
+	injects = argc > 3 && !strcmp(argv[3], "injected");
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	is_a = !strcmp(argv[2], "a");
 	hints->domain_attr->mr_mode &= ~FI_MR_LOCAL;

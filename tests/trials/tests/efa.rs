@@ -724,6 +724,25 @@ fn messages_do_not_overtake_writes_that_are_complete() {
     }
 }
 
+/// What is injected is the caller's again when the call returns, also where the memory is registered and the call has its descriptor, by which a device could read it. The libefa of
+/// Debian 12 offers no program writes of devices; with that these go by packets.
+#[test]
+fn writes_that_are_injected_out_of_registered_memory_take_it_during_the_call() {
+    let ours = require!(Library::under_test());
+    for rdma in ["0", "1"] {
+        let (scratch, program) = (Scratch::new(), require!(compile_client("overtaken")));
+        let (file, folder) = (program.file().display(), scratch.path().display());
+        let run = require!(softnic::counted(UNRULY, 1, &scratch));
+        let command = format!("exec {file} {folder} $NAME injected");
+        let run = both(run, [&ours, &ours], &command).env("FI_EFA_USE_DEVICE_RDMA", rdma);
+        let outcome = run.limit(Duration::from_secs(180)).run();
+        outcome.expect_success();
+        assert!(outcome.stdout.contains("saw 60 rounds"), "{outcome}");
+        let by_device = rdma == "1" && std::env::var_os("OXI_RDMA_CORE").is_some();
+        assert_eq!(requested(&outcome, "writes") > 0, by_device, "{outcome}");
+    }
+}
+
 /// Options that only this provider has say what they say in the C library, and take what they take there.
 #[test]
 fn options_are_those_of_the_c_library() {
