@@ -7,6 +7,7 @@
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -200,6 +201,7 @@ fn play_kind(stream: &mut UnixStream, is_first: bool, kind: QpKind) {
         };
         end.qp.post_send(&request).expect("room");
     };
+    panics_between_requests(&end, &ah, &peer);
     let mut sent = 0;
     let mut arrived = None;
     for round in 0..ROUNDS {
@@ -312,6 +314,22 @@ fn write(end: &End, peer: &Name, stream: &mut UnixStream, send: &dyn Fn(SendOp<'
     end.memory.memory().read(3 * PLACE, &mut bytes);
     assert!(bytes[..64] == [7; 64] && bytes[64] == 0);
     meet(stream);
+}
+
+/// Requests that are not all there because the caller panics are not posted, and the queue goes on.
+fn panics_between_requests(end: &End, ah: &oxifabric_ibv::Ah, peer: &Name) {
+    let requests = (0..2).map(|number| {
+        assert_eq!(number, 0, "there is no second request");
+        Send {
+            wr_id: 7,
+            op: SendOp::Inline(b"half", None),
+            ah,
+            qpn: peer.qpn,
+            qkey: QKEY,
+        }
+    });
+    let posted = std::panic::catch_unwind(AssertUnwindSafe(|| end.qp.post_sends(requests)));
+    assert!(posted.is_err());
 }
 
 /// What does not fit is refused, and what is posted comes back when a queue pair fails.

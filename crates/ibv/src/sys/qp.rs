@@ -73,6 +73,19 @@ pub enum SendOp<'a> {
     Write(Piece, u32, u64, Option<u32>),
 }
 
+/// A send that was started and not completed: what was put together of it is dropped with this.
+struct Started {
+    qp: *mut ibv_qp_ex,
+    abort: unsafe extern "C" fn(*mut ibv_qp_ex),
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // SAFETY: the send was started on this queue pair, which outlives the call that did; nothing has ended it.
+        unsafe { (self.abort)(self.qp) };
+    }
+}
+
 impl Qp {
     /// Makes a queue pair, in [`QpState::Reset`].
     ///
@@ -226,7 +239,7 @@ impl Qp {
         self.post_sends(std::iter::once(*request))
     }
 
-    /// Posts requests, all or none, and rings the device's doorbell once.
+    /// Posts requests, all or none, and rings the device's doorbell once. None is posted if `requests` panics; it must not post to this queue pair.
     ///
     /// # Errors
     /// `NOMEM` if the queue is full, `OPNOTSUPP` for an operation that it was not made for, `INVAL` for what does not fit.
@@ -234,7 +247,7 @@ impl Qp {
         let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
         let qp = self.qpx.as_ptr();
         // SAFETY: the queue pair lives, and no other thread sends. The functions are set by the driver; between the start and the end
-        // only requests are put together.
+        // only requests are put together, and the end comes even if the caller's iterator unwinds.
         unsafe {
             let (Some(start), Some(complete), Some(abort)) =
                 ((*qp).wr_start, (*qp).wr_complete, (*qp).wr_abort)
@@ -242,12 +255,11 @@ impl Qp {
                 return Err(Errno::OPNOTSUPP);
             };
             start(qp);
+            let started = Started { qp, abort };
             for request in requests {
-                if let Err(error) = self.put(&request) {
-                    abort(qp);
-                    return Err(error);
-                }
+                self.put(&request)?;
             }
+            std::mem::forget(started);
             done(complete(qp))
         }
     }
