@@ -207,16 +207,19 @@ impl Device for EfaRdm {
         let mut doomed = self.doomed.iter();
         let has_work = !self.deferred.is_empty()
             || !self.attention.is_empty()
-            || doomed.any(|(peer, _)| !self.device_has_of(*peer));
+            || doomed.any(|(peer, _)| !self.device_has_of(*peer))
+            || (self.may_post() && self.waiting.may_go_on(self.tx.room()));
         self.cq.take_events();
         if has_work || self.cq.arm().is_err() {
             return false;
         }
         let now = clock::now();
-        // Peers that are awaited are looked at even if nothing comes from them, and what its receiver was not ready for is sent again.
+        // Peers that are awaited are looked at even if nothing comes from them, and what its receiver was not ready for is sent again; others have their turn when that
+        // of a message is over.
         let look = self.look_at.since(now).max(LOOK_MIN);
         let repeat = self.tx.repeats_at().map(|due| due.since(now));
-        let wake = [(!self.is_quiet).then_some(look), repeat];
+        let turn = self.waiting.turn_ends().map(|end| end.since(now));
+        let wake = [(!self.is_quiet).then_some(look), repeat, turn];
         let wake = wake.into_iter().flatten().min();
         if wake.is_some_and(|after| after.is_zero()) {
             return false;

@@ -156,7 +156,7 @@ impl EfaRdm {
     }
 
     /// Returns whether there is a buffer for what the engine posts.
-    fn may_post(&self) -> bool {
+    pub(super) fn may_post(&self) -> bool {
         self.accesses.leaves_room(self.tx.room())
     }
 
@@ -173,7 +173,7 @@ impl EfaRdm {
 
     /// Lets the engine post again, if there is room: to the peers that wait, in turn.
     fn unblock(&mut self, sink: &mut impl Sink) {
-        self.waiting.begin();
+        self.waiting.begin(self.now, self.tx.room());
         while self.may_post()
             && let Some(peer) = self.waiting.next(self.tx.room())
         {

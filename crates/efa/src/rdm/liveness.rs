@@ -58,7 +58,7 @@ impl EfaRdm {
         row.is_doomed = false;
         (row.is_blocked, row.owes_handshake) = (false, false);
         row.begun.clear();
-        self.waiting.let_go_of(peer);
+        self.waiting.remove(peer);
         self.hold(peer, |row| {
             (row.order, row.backlog) = Default::default();
             row.is_stalled = false;

@@ -1,14 +1,19 @@
 //! The peers to which the engine waits to post, in turn, and the message among them that takes several buffers. Path class: warm.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use oxifabric_types::PeerId;
+use oxifabric_types::{Instant, PeerId};
+
+/// How long a message that takes several buffers keeps those that come back from others, if there are not enough: all may be with a peer that is not ready.
+const TURN_MAX: Duration = Duration::from_millis(5);
 
 /// The peers that wait.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     peers: VecDeque<PeerId>,
-    /// A message that takes several buffers: once its peer is the first that waits, nothing else takes any from the next round on until there are enough.
+    /// A message that takes several buffers: once its peer is the first that waits, nothing else takes any from the next round on until there are enough, or
+    /// its turn is over.
     kept: Option<Kept>,
 }
 
@@ -17,42 +22,79 @@ struct Kept {
     peer: PeerId,
     /// How many buffers it takes.
     packets: usize,
-    /// It is its turn.
-    is_first: bool,
+    /// When its turn is over, once that has begun.
+    turn_ends: Option<Instant>,
     /// The engine was told that there are so many.
     was_told: bool,
 }
 
 impl Waiting {
-    /// Adds a peer behind all others; it is there once at most.
+    /// Adds a peer behind all others, unless it has its turn still; it is there once at most.
     pub(super) fn push(&mut self, peer: PeerId) {
-        self.peers.push_back(peer);
+        let is_first = |kept: Kept| kept.turn_ends.is_some() && !kept.was_told;
+        if !self.kept_for(peer).is_some_and(is_first) {
+            self.peers.push_back(peer);
+        }
     }
 
-    /// Notes that a message to a peer, which waits from now on, takes so many buffers. Only one is noted at a time; others are when they had their turn.
+    /// Notes that a message to a peer, which waits from now on, takes so many buffers. Only one peer has one noted at a time; others have when they had their turn.
     pub(super) fn keep(&mut self, peer: PeerId, packets: usize) {
-        self.kept.get_or_insert(Kept {
-            peer,
-            packets,
-            is_first: false,
-            was_told: false,
-        });
+        match &mut self.kept {
+            // Another message than the one for which there was room: the turn is that of the peer.
+            Some(kept) if kept.peer == peer => {
+                (kept.packets, kept.was_told) = (packets, false);
+            }
+            Some(_) => {}
+            None => {
+                self.kept = Some(Kept {
+                    peer,
+                    packets,
+                    turn_ends: None,
+                    was_told: false,
+                });
+            }
+        }
+    }
+
+    fn kept_for(&self, peer: PeerId) -> Option<Kept> {
+        self.kept.filter(|kept| kept.peer == peer)
     }
 
     /// Returns whether the buffers are for a message to another peer.
     pub(super) fn keeps_from(&self, peer: PeerId) -> bool {
         self.kept
-            .is_some_and(|kept| kept.is_first && kept.peer != peer)
+            .is_some_and(|kept| kept.turn_ends.is_some() && kept.peer != peer)
     }
 
-    /// Begins a round: if the engine was told of room for a message in the last one and has not used it, it has dropped the message.
-    pub(super) fn begin(&mut self) {
-        if let Some(kept) = self.kept.filter(|kept| kept.was_told) {
-            self.let_go_of(kept.peer);
+    /// Begins a round: if the engine was told of room for a message in the last one and has not used it, it has dropped the message. A message whose turn
+    /// is over, without as many buffers idle as it takes, waits behind all others.
+    pub(super) fn begin(&mut self, now: Instant, room: usize) {
+        if let Some(kept) = self.kept {
+            let is_over = kept.turn_ends.is_some_and(|end| end <= now) && room < kept.packets;
+            if kept.was_told || is_over {
+                self.let_go_of(kept.peer);
+            }
+            if is_over && !kept.was_told {
+                self.peers.push_back(kept.peer);
+            }
         }
-        if let Some(kept) = &mut self.kept {
-            kept.is_first = self.peers.front() == Some(&kept.peer);
+        if let Some(kept) = &mut self.kept
+            && self.peers.front() == Some(&kept.peer)
+        {
+            kept.turn_ends.get_or_insert(now.after(TURN_MAX));
         }
+    }
+
+    /// Returns whether another round lets a peer post while so many buffers are idle, though nothing else has changed: that of a message that is the first by now, or those
+    /// behind one that was dropped. All others wait for something that is told: a buffer, or a packet of their peer.
+    pub(super) fn may_go_on(&self, room: usize) -> bool {
+        let first = self.peers.front().and_then(|first| self.kept_for(*first));
+        first.is_some_and(|kept| kept.was_told || room >= kept.packets)
+    }
+
+    /// Returns when others have their turn, if they wait for that.
+    pub(super) fn turn_ends(&self) -> Option<Instant> {
+        self.kept.filter(|_| self.peers.len() > 1)?.turn_ends
     }
 
     /// Returns the next peer that may be posted to while so many buffers are idle; `None` when there is none in this round.
@@ -62,7 +104,7 @@ impl Waiting {
             return self.peers.pop_front();
         };
         // Those that were told of room in this round take theirs first.
-        let is_told = kept.is_first && !kept.was_told && room >= kept.packets;
+        let is_told = kept.turn_ends.is_some() && !kept.was_told && room >= kept.packets;
         kept.was_told |= is_told;
         is_told.then_some(peer)
     }
@@ -73,6 +115,12 @@ impl Waiting {
             self.peers.pop_front_if(|first| *first == peer);
         }
     }
+
+    /// Forgets a peer, wherever it waits.
+    pub(super) fn remove(&mut self, peer: PeerId) {
+        self.kept.take_if(|kept| kept.peer == peer);
+        self.peers.retain(|waiting| *waiting != peer);
+    }
 }
 
 #[cfg(test)]
@@ -81,6 +129,7 @@ mod tests {
 
     const LONG: PeerId = PeerId(1);
     const SHORT: PeerId = PeerId(2);
+    const NOW: Instant = Instant::from_nanos(1);
 
     /// Messages to one peer take eight buffers, to the other one; both have more of them always, and the device gives few buffers back at a time.
     #[test]
@@ -90,7 +139,7 @@ mod tests {
             let (mut sent, mut is_blocked) = ([0; 2], [false; 2]);
             for _ in 0..1000 {
                 room += freed;
-                waiting.begin();
+                waiting.begin(NOW, room);
                 while room > 0
                     && let Some(peer) = waiting.next(room)
                 {
@@ -126,16 +175,95 @@ mod tests {
         waiting.push(LONG);
         waiting.push(SHORT);
         assert_eq!(waiting.next(8), None);
-        waiting.begin();
+        waiting.begin(NOW, 0);
         assert!(waiting.keeps_from(SHORT) && !waiting.keeps_from(LONG));
         assert_eq!((waiting.next(7), waiting.next(8)), (None, Some(LONG)));
         assert_eq!(waiting.next(8), None, "it may post now");
-        waiting.begin();
+        waiting.begin(NOW, 0);
         assert!(!waiting.keeps_from(SHORT));
         assert_eq!((waiting.next(1), waiting.next(1)), (Some(SHORT), None));
         waiting.keep(LONG, 8);
         waiting.push(LONG);
         waiting.let_go_of(LONG);
         assert_eq!(waiting.next(100), None);
+    }
+
+    #[test]
+    fn another_message_of_the_same_peer_has_its_turn() {
+        let mut waiting = Waiting::default();
+        waiting.keep(LONG, 8);
+        waiting.push(LONG);
+        waiting.push(SHORT);
+        waiting.begin(NOW, 0);
+        assert_eq!(waiting.next(8), Some(LONG));
+        // What is posted now takes more than the message of which the engine has told.
+        waiting.keep(LONG, 12);
+        waiting.push(LONG);
+        waiting.begin(NOW, 0);
+        assert!(waiting.keeps_from(SHORT));
+        assert_eq!((waiting.next(11), waiting.next(12)), (None, Some(LONG)));
+        waiting.let_go_of(LONG);
+        assert_eq!((waiting.next(1), waiting.next(1)), (Some(SHORT), None));
+    }
+
+    #[test]
+    fn others_have_their_turn_though_a_message_never_finds_enough() {
+        let mut waiting = Waiting::default();
+        waiting.keep(LONG, 8);
+        waiting.push(LONG);
+        let mut now = NOW;
+        for _ in 0..3 {
+            waiting.begin(now, 3);
+            assert!(waiting.keeps_from(SHORT) && waiting.turn_ends().is_none());
+            waiting.push(SHORT);
+            assert_eq!(waiting.next(3), None);
+            now = waiting.turn_ends().expect("others wait");
+            waiting.begin(now, 3);
+            assert!(!waiting.keeps_from(SHORT));
+            assert_eq!(
+                (waiting.next(3), waiting.next(3)),
+                (Some(SHORT), Some(LONG))
+            );
+            waiting.keep(LONG, 8);
+            waiting.push(LONG);
+        }
+    }
+
+    #[test]
+    fn a_peer_that_is_gone_waits_nowhere() {
+        let mut waiting = Waiting::default();
+        waiting.push(SHORT);
+        waiting.keep(LONG, 8);
+        waiting.push(LONG);
+        waiting.remove(LONG);
+        waiting.push(PeerId(3));
+        waiting.begin(NOW, 0);
+        assert_eq!(waiting.next(8), Some(SHORT));
+        assert_eq!((waiting.next(8), waiting.next(8)), (Some(PeerId(3)), None));
+    }
+
+    /// A thread may sleep only if no round would let a peer post.
+    #[test]
+    fn it_is_known_whether_another_round_lets_a_peer_post() {
+        let mut waiting = Waiting::default();
+        assert!(!waiting.may_go_on(100));
+        waiting.push(SHORT);
+        waiting.keep(LONG, 8);
+        waiting.push(LONG);
+        waiting.begin(NOW, 0);
+        assert_eq!((waiting.next(8), waiting.next(8)), (Some(SHORT), None));
+        assert!(
+            waiting.may_go_on(8) && !waiting.may_go_on(7),
+            "the long one is the first now"
+        );
+        waiting.begin(NOW, 0);
+        assert_eq!(waiting.next(8), Some(LONG));
+        waiting.push(SHORT);
+        assert!(waiting.may_go_on(1), "what is dropped lets others post");
+        waiting.begin(NOW, 0);
+        assert_eq!((waiting.next(8), waiting.next(8)), (Some(SHORT), None));
+        // It was let post, and waits for its peer's answer: no round helps it.
+        waiting.push(SHORT);
+        assert!(!waiting.may_go_on(100));
     }
 }
