@@ -149,21 +149,23 @@ impl Mr {
         Ok(mr)
     }
 
-    /// Returns what a descriptor stands for: `None` when it is none of this domain, or the provider does not number its regions.
+    /// Returns what a descriptor stands for: nothing when it is that of a region of another domain, which this one's device does not know, or the provider does not number its regions;
+    /// `None` when it is no region's.
     ///
     /// # Safety
     /// `desc` is that of an open region.
     #[inline]
-    pub(crate) unsafe fn registration(domain: &Domain, desc: *mut c_void) -> Option<Registration> {
+    pub(crate) unsafe fn registration(
+        domain: &Domain,
+        desc: *mut c_void,
+    ) -> Option<Option<Registration>> {
         // SAFETY: the caller's contract: descriptors are handles (`register`).
         let mr = unsafe { checked::<Self>(desc.cast()) }.ok()?;
         if !core::ptr::eq(&raw const *mr.domain, domain) {
-            return None;
+            return Some(None);
         }
-        Some(Registration {
-            region: mr.registration?,
-            kind: mr.request.kind,
-        })
+        let kind = mr.request.kind;
+        Some(mr.registration.map(|region| Registration { region, kind }))
     }
 
     /// Returns whether the modes of the domain ask for fi_mr_enable(3), and it has been called.

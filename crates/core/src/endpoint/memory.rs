@@ -111,7 +111,7 @@ impl Lend for Iov {
     }
 }
 
-/// Describes a buffer of the application; `None` when it cannot be one, or is not described by what `desc` names.
+/// Describes a buffer of the application; `None` when it cannot be one, or `desc` names no region. One of another domain counts as none.
 ///
 /// # Safety
 /// The buffer has `len` bytes, which are the operation's until it completes. If descriptors are read, `desc` is null or that of an open
@@ -128,7 +128,7 @@ pub(super) unsafe fn buffer<D: Descriptors>(
     }
     let registration = match D::READ && !desc.is_null() {
         // SAFETY: the caller's contract.
-        true => Some(unsafe { Mr::registration(domain, desc) }?),
+        true => unsafe { Mr::registration(domain, desc) }?,
         false => None,
     };
     Some(Buffer {
@@ -225,7 +225,7 @@ unsafe fn registered(
         let registration = match desc.is_null() {
             true => None,
             // SAFETY: the caller's contract.
-            false => Some(unsafe { Mr::registration(domain, desc) }?),
+            false => unsafe { Mr::registration(domain, desc) }?,
         };
         *piece = (*segment, registration);
     }

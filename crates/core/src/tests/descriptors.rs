@@ -150,16 +150,24 @@ fn a_descriptor_tells_the_device_which_registration_an_access_is_of() {
 }
 
 #[test]
-fn what_is_no_descriptor_of_the_domain_is_refused() {
+fn what_is_no_descriptor_is_refused() {
     let all = Fixture::new("adapter-foreign", MrMode::empty());
-    let other = Fixture::new("adapter-elsewhere", MrMode::empty());
-    assert_eq!(all.send(8, other.desc()), INVAL);
     assert_eq!(all.send(8, all.end.cq.cast()), INVAL, "not a region");
-    assert_eq!(
-        all.send_two([all.desc(), other.desc()].as_mut_ptr(), 0),
-        INVAL
-    );
+    let two = all.send_two([all.desc(), all.end.cq.cast()].as_mut_ptr(), 0);
+    assert_eq!(two, INVAL);
     assert!(all.adapter.given().is_empty());
+}
+
+#[test]
+fn a_descriptor_of_another_domain_counts_as_none() {
+    let other = Fixture::new("adapter-elsewhere", MrMode::empty());
+    let all = Fixture::new("adapter-here", MrMode::empty());
+    assert_eq!(all.send(8, other.desc()), 0);
+    assert_eq!(all.adapter.given(), [None]);
+    assert_eq!(all.send_two([all.desc(), other.desc()].as_mut_ptr(), 0), 0);
+    assert_eq!(all.adapter.given(), [Some(1), None]);
+    let must = Fixture::new("adapter-strict", MrMode::LOCAL);
+    assert_eq!(must.send(8, other.desc()), INVAL);
 }
 
 #[test]
