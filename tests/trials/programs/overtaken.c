@@ -1,8 +1,8 @@
 /*
- * overtaken FOLDER a|b [injected]
+ * overtaken FOLDER a|b [long|injected]
  *
  * In each round the endpoint a writes to memory of b, by several writes that say nothing of when they are complete, and sends b a message when they are. The message
- * finds the memory written. With injected it may come first; the writes are injected out of memory that is registered and whose descriptor they have, each second one to two places of b, and a
+ * finds the memory written. With long it is one write of all. With injected it may come first; the writes are injected out of memory that is registered and whose descriptor they have, each second one to two places of b, and a
  * overwrites that memory after each call, of which b sees nothing. b prints "saw N rounds".
  */
 #include "efa.h"
@@ -16,7 +16,7 @@ struct exposed {
 };
 
 static uint8_t memory[WHOLE];
-static int injects;
+static int injects, writes_at_once;
 static struct fi_context2 contexts[WRITES];
 
 static void await(struct node *node, int count)
@@ -48,6 +48,12 @@ static void write_all(struct node *node, fi_addr_t peer, const struct exposed *t
 		expect("fi_writemsg", fi_writemsg(node->ep, &msg, at + 1 < WRITES ? FI_MORE : 0));
 	}
 	await(node, WRITES);
+}
+
+static void write_at_once(struct node *node, fi_addr_t peer, const struct exposed *there)
+{
+	expect("fi_write", fi_write(node->ep, memory, WHOLE, fi_mr_desc(node->mr), peer, there->address, there->key, &contexts[0]));
+	await(node, 1);
 }
 
 /* Injects what is written: each second write to the two halves of its place, the last one first. */
@@ -89,6 +95,8 @@ static void play_a(struct node *node, fi_addr_t peer)
 		memset(memory, round, WHOLE);
 		if (injects)
 			inject_all(node, peer, &there, round);
+		else if (writes_at_once)
+			write_at_once(node, peer, &there);
 		else
 			write_all(node, peer, &there);
 		expect("fi_send", fi_send(node->ep, memory, 1, fi_mr_desc(node->mr), peer, &contexts[0]));
@@ -148,6 +156,7 @@ int main(int argc, char **argv)
 	if (argc < 3 || argc > 4)
 		return 2;
 	injects = argc > 3 && !strcmp(argv[3], "injected");
+	writes_at_once = argc > 3 && !strcmp(argv[3], "long");
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	is_a = !strcmp(argv[2], "a");
 	hints->domain_attr->mr_mode &= ~FI_MR_LOCAL;

@@ -716,8 +716,8 @@ fn sends_to_a_receiver_that_is_never_ready_end_with_the_endpoint_or_the_peer() {
 #[test]
 fn messages_do_not_overtake_writes_that_are_complete() {
     let ours = require!(Library::under_test());
-    for seed in 1..4 {
-        let arguments = |folder: &Path| format!("{} $NAME", folder.display());
+    for (seed, writes) in [(1, ""), (2, ""), (1, "long"), (2, "long")] {
+        let arguments = |folder: &Path| format!("{} $NAME {writes}", folder.display());
         let outcome = require!(run("overtaken", [&ours, &ours], UNRULY, seed, arguments));
         outcome.expect_success();
         assert!(outcome.stdout.contains("saw 60 rounds"), "{outcome}");

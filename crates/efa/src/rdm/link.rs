@@ -79,7 +79,11 @@ impl Link for EfaRdm {
         }
         let may_fail = self.reach.fails_not_ready && is_message;
         // A message that is sent when a write has completed must not overtake it: the target's device has the write first.
-        let is_write = frame.header.kind == Kind::Write && !frame.transient;
+        let is_write = match frame.header.kind {
+            Kind::Write => !frame.transient,
+            Kind::Segment => self.is_of_write(peer, frame.header.id),
+            _ => false,
+        };
         let awaits = frame.transmit_complete || may_fail || is_write;
         match self.send_frame(peer, &frame, awaits.then_some(token)) {
             Ok(true) if awaits => Ok(Posted::Pending),

@@ -73,6 +73,15 @@ impl EfaRdm {
         self.keep_if(sent, peer, Some(id))
     }
 
+    /// Returns whether data with this id of the engine is that of a write whose end the peer does not tell.
+    pub(super) fn is_of_write(&mut self, peer: PeerId, mine: u32) -> bool {
+        let id = self.mine.get(&mine).copied();
+        match id.and_then(|id| self.operations.get(peer, id)) {
+            Some(OperationKind::Offer(offer)) => offer.is_write && !offer.wants_receipt,
+            _ => false,
+        }
+    }
+
     /// Sends a part of data that the peer asked for; what went with the announcement is left out. Returns whether there was a packet.
     pub(super) fn send_segment(
         &mut self,
