@@ -1,5 +1,6 @@
 //! Conversion of the `fi_info` that a C program passes, as hints or to open an object, to an owned [`Info`].
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use core::ffi::{CStr, c_char};
 
@@ -45,6 +46,19 @@ pub unsafe fn from_c(info: *const fi_info) -> Result<Info, Errno> {
             nic: None,
         })
     }
+}
+
+/// As [`from_c`], onto the heap: a kernel's stack is short, and the frame in which an entry is read is gone when this returns.
+///
+/// # Errors
+/// As [`from_c`].
+///
+/// # Safety
+/// As [`from_c`].
+#[inline(never)]
+pub unsafe fn boxed_from_c(info: *const fi_info) -> Result<Box<Info>, Errno> {
+    // SAFETY: the caller's contract.
+    unsafe { from_c(info) }.map(Box::new)
 }
 
 /// Reads the info that an application of this API version passes when it opens an object.

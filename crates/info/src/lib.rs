@@ -19,6 +19,6 @@ mod to_c;
 
 pub use address::{address_from_bytes, address_from_c, address_to_c};
 pub use compat::{Abi, widened};
-pub use from_c::{from_application, from_c};
+pub use from_c::{boxed_from_c, from_application, from_c};
 pub use memory::{alloc, dup, free};
 pub use to_c::{domain_attr, ep_attr, rx_attr, to_c, to_c_list, tx_attr};

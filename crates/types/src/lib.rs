@@ -27,7 +27,7 @@ pub use info::{
     Threading, TxAttr,
 };
 pub use matching::{
-    Reason, format_name, format_of_name, match_info, provider_is_named, stack_has_all,
+    Reason, format_name, format_of_name, match_boxed, match_info, provider_is_named, stack_has_all,
 };
 pub use near::nearest;
 pub use nic::{LinkAttr, Nic, PciAddress};

@@ -15,6 +15,7 @@ pub use names::{format_name, format_of_name, provider_is_named, stack_has_all};
 pub use reason::Reason;
 
 use crate::{Caps, Info};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// Fits one offer of a provider to the hints of an application that asked for API `version`.
@@ -25,7 +26,20 @@ use alloc::vec::Vec;
 /// # Errors
 /// Every field in which the offer falls short, so that the caller can tell the nearest miss.
 pub fn match_info(offer: &Info, hints: Option<&Info>, version: u32) -> Result<Info, Vec<Reason>> {
-    let offer = &known(offer, version);
+    match_boxed(offer, hints, version).map(|info| *info)
+}
+
+/// As [`match_info`], with the result on the heap: a kernel's stack is short.
+///
+/// # Errors
+/// As [`match_info`].
+pub fn match_boxed(
+    offer: &Info,
+    hints: Option<&Info>,
+    version: u32,
+) -> Result<Box<Info>, Vec<Reason>> {
+    let known = older_than(version, 2, 0).then(|| known(offer));
+    let offer = known.as_deref().unwrap_or(offer);
     if let Some(hints) = hints {
         let reasons = check::shortcomings(offer, hints, version);
         if !reasons.is_empty() {
@@ -35,14 +49,13 @@ pub fn match_info(offer: &Info, hints: Option<&Info>, version: u32) -> Result<In
     Ok(narrow::narrow(offer, hints, version))
 }
 
-/// Returns the offer without what has another meaning in that API version: before 2.0 the bit of FI_EXACT_DIRECTED_RECV
+/// Returns the offer without what has another meaning in API versions before 2.0, where the bit of FI_EXACT_DIRECTED_RECV
 /// was that of FI_VARIABLE_MSG, which no provider here has.
-fn known(offer: &Info, version: u32) -> Info {
-    let mut offer = offer.clone();
-    if older_than(version, 2, 0) {
-        for caps in [&mut offer.caps, &mut offer.tx.caps, &mut offer.rx.caps] {
-            caps.remove(Caps::EXACT_DIRECTED_RECV);
-        }
+#[inline(never)]
+fn known(offer: &Info) -> Box<Info> {
+    let mut offer = Box::new(offer.clone());
+    for caps in [&mut offer.caps, &mut offer.tx.caps, &mut offer.rx.caps] {
+        caps.remove(Caps::EXACT_DIRECTED_RECV);
     }
     offer
 }

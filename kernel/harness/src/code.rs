@@ -4,20 +4,8 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Largest frame of a function, in bytes, unless it is one of [`LARGE`].
+/// Largest frame of a function, in bytes.
 const LARGEST_FRAME: u64 = 1024;
-
-/// Functions with larger frames: part of the mangled name, and the bytes that it may have. All of them open something, or ask what there is
-/// to open: descriptions of endpoints are long. None is called by another one.
-const LARGE: [(&str, u64); 7] = [
-    ("kernel_selftest3run", 1536),
-    ("kernel_selftest5world", 2560),
-    ("kernel_registry7getinfo", 3072),
-    ("kernel_objects6domain", 1536),
-    ("kernel_objects2epINtB5_2Ep", 2048),
-    ("kernel_objects3pep", 2048),
-    ("_rs_getinfo", 2048),
-];
 
 /// Checks the instructions of all modules.
 ///
@@ -66,9 +54,7 @@ fn breaches_in(code: &str) -> impl Iterator<Item = String> + '_ {
             return Some(format!("{function} uses vector registers: {}", line.trim()));
         }
         let frame = frame(line)?;
-        let allowed = LARGE.iter().find(|(part, _)| function.contains(part));
-        let allowed = allowed.map_or(LARGEST_FRAME, |(_, bytes)| *bytes);
-        (frame > allowed).then(|| format!("{function} has a frame of {frame} bytes"))
+        (frame > LARGEST_FRAME).then(|| format!("{function} has a frame of {frame} bytes"))
     })
 }
 

@@ -1,5 +1,6 @@
 //! A domain: what endpoints share. Source: fi_domain(3).
 
+use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::any::Any;
@@ -26,7 +27,7 @@ pub(crate) struct Domain {
     uses: Uses,
     pub(crate) fabric: Ref<Fabric>,
     /// What it was opened for.
-    pub(crate) info: Info,
+    pub(crate) info: Box<Info>,
     pub(crate) regions: Mutex<Regions>,
     /// The provider's part.
     pub(crate) provided: Arc<dyn ProviderDomain>,
@@ -76,7 +77,12 @@ impl Domain {
         context: *mut c_void,
     ) -> c_int {
         // SAFETY: the table is only in handles of fabrics; the consumer passes an entry of fi_getinfo.
-        let (fabric, info) = unsafe { (Ref::<Fabric>::of(fabric), oxifabric_info::from_c(info)) };
+        let (fabric, info) = unsafe {
+            (
+                Ref::<Fabric>::of(fabric),
+                oxifabric_info::boxed_from_c(info),
+            )
+        };
         let opened = info.and_then(|info| Self::new::<P>(fabric, info, context));
         // SAFETY: the consumer passes a place for the handle.
         status(opened.map(|domain| unsafe { publish(domain, place) }))
@@ -84,7 +90,7 @@ impl Domain {
 
     fn new<P: Provider>(
         fabric: Ref<Fabric>,
-        mut info: Info,
+        mut info: Box<Info>,
         context: *mut c_void,
     ) -> Result<Arc<Self>, Errno> {
         if !info.fabric.prov_name.is_empty() && info.fabric.prov_name != P::NAME {

@@ -12,6 +12,7 @@ mod post;
 mod report;
 mod state;
 
+use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use core::ffi::{c_int, c_void};
 
@@ -41,7 +42,7 @@ pub(crate) struct Ep<P: Provider> {
     fid: Fid<fid_ep>,
     uses: Uses,
     domain: Ref<Domain>,
-    info: Info,
+    info: Box<Info>,
     defaults: Defaults,
     state: Mutex<State<P>>,
     work: Option<Arc<Work>>,
@@ -98,7 +99,7 @@ impl<P: Provider> Ep<P> {
                 .map_or(core::ptr::null_mut(), |info| info.handle);
             (
                 Ref::<Domain>::of(domain),
-                oxifabric_info::from_c(info),
+                oxifabric_info::boxed_from_c(info),
                 handle,
             )
         };
@@ -114,7 +115,7 @@ impl<P: Provider> Ep<P> {
 
     /// Makes an endpoint without a device. Apart, as descriptions are long and a kernel's stack is short.
     #[inline(never)]
-    fn new(domain: Ref<Domain>, info: Info, context: *mut c_void) -> Result<Arc<Self>, Errno> {
+    fn new(domain: Ref<Domain>, info: Box<Info>, context: *mut c_void) -> Result<Arc<Self>, Errno> {
         if !matches!(info.ep.kind, EpType::Rdm | EpType::Msg) {
             return Err(Errno::INVAL);
         }

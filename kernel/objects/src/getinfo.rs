@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::ffi::{CStr, c_char, c_int};
 
 use oxifabric_abi::{FI_SOURCE, fi_info};
-use oxifabric_info::{free, from_c, to_c_list};
+use oxifabric_info::{boxed_from_c, free, to_c_list};
 use oxifabric_types::{Address, Errno, Info};
 
 use crate::handle::status;
@@ -27,10 +27,10 @@ pub unsafe fn getinfo<P: Provider>(
     // SAFETY: the caller's contract.
     let (node, hints) = unsafe {
         let node = (!node.is_null()).then(|| CStr::from_ptr(node));
-        let hints = (!hints.is_null()).then(|| from_c(hints)).transpose();
+        let hints = (!hints.is_null()).then(|| boxed_from_c(hints)).transpose();
         (node, hints)
     };
-    let offered = hints.and_then(|hints| offers::<P>(node, service, flags, hints.as_ref()));
+    let offered = hints.and_then(|hints| offers::<P>(node, service, flags, hints.as_deref()));
     status(offered.and_then(|offers| {
         let list = to_c_list(&offers);
         if list.is_null() {

@@ -31,7 +31,7 @@ pub(crate) struct Pep<P: Provider> {
     fid: Fid<fid_pep>,
     uses: Uses,
     fabric: Ref<Fabric>,
-    info: Info,
+    info: Box<Info>,
     state: Mutex<State<P>>,
     work: Option<Arc<Work>>,
 }
@@ -97,13 +97,18 @@ impl<P: Provider> Pep<P> {
         context: *mut c_void,
     ) -> c_int {
         // SAFETY: the table is only in handles of fabrics; the consumer passes an entry of fi_getinfo.
-        let (fabric, info) = unsafe { (Ref::<Fabric>::of(fabric), oxifabric_info::from_c(info)) };
+        let (fabric, info) = unsafe {
+            (
+                Ref::<Fabric>::of(fabric),
+                oxifabric_info::boxed_from_c(info),
+            )
+        };
         let opened = info.and_then(|info| Self::new(fabric, info, context));
         // SAFETY: the consumer passes a place for the handle.
         status(opened.map(|pep| unsafe { publish(pep, place) }))
     }
 
-    fn new(fabric: Ref<Fabric>, info: Info, context: *mut c_void) -> Result<Arc<Self>, Errno> {
+    fn new(fabric: Ref<Fabric>, info: Box<Info>, context: *mut c_void) -> Result<Arc<Self>, Errno> {
         if info.ep.kind != EpType::Msg {
             return Err(Errno::OPNOTSUPP);
         }
@@ -146,11 +151,8 @@ impl<P: Provider> Pep<P> {
                 arrival.reject(&[]);
                 continue;
             }
-            let described = Info {
-                dest: Some(arrival.from()),
-                src: Some(listener.address()),
-                ..self.info.clone()
-            };
+            let mut described = copied(&self.info);
+            (described.dest, described.src) = (Some(arrival.from()), Some(listener.address()));
             let data = arrival.data().to_vec();
             let mut request = Box::new(Request {
                 fid: fid {
@@ -279,6 +281,12 @@ impl<P: Provider> Pep<P> {
         // SAFETY: the table is only in handles of this type.
         unsafe { close::<Self>(fid, Self::end) }
     }
+}
+
+/// Copies a description. Apart, as it is long and a kernel's stack is short.
+#[inline(never)]
+fn copied(info: &Info) -> Box<Info> {
+    Box::new(info.clone())
 }
 
 /// Takes the request that `fi_info.handle` names, to become an endpoint. The handle is compared and not followed: a request that was accepted or

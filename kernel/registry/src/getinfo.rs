@@ -1,14 +1,13 @@
 //! fi_getinfo over all providers.
 
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ffi::{c_char, c_int};
 use core::ptr;
 
 use oxifabric_abi::{FI_MAJOR, FI_MINOR, fi_info};
-use oxifabric_info::{from_c, to_c_list};
-use oxifabric_types::{EpType, Errno, Info, Reason, match_info};
+use oxifabric_info::{boxed_from_c, to_c_list};
+use oxifabric_types::{EpType, Errno, Info, Reason, match_boxed};
 
 use crate::provider::{InUse, all};
 use crate::{VERSION, log};
@@ -33,7 +32,7 @@ pub unsafe fn getinfo(
     let read = match hints.is_null() {
         true => None,
         // SAFETY: the caller's contract.
-        false => Some(unsafe { boxed(hints) }?),
+        false => Some(unsafe { boxed_from_c(hints) }?),
     };
     let providers = all()?;
     let mut found = Vec::new();
@@ -70,17 +69,7 @@ struct Missed {
     reasons: Vec<Reason>,
 }
 
-/// Reads an entry. Apart, as descriptions are long and a kernel's stack is short.
-///
-/// # Safety
-/// It is an entry.
-#[inline(never)]
-unsafe fn boxed(entry: *const fi_info) -> Result<Box<Info>, Errno> {
-    // SAFETY: the caller's contract.
-    unsafe { from_c(entry) }.map(Box::new)
-}
-
-/// Adds an offer, narrowed to the hints. Apart, as above.
+/// Adds an offer, narrowed to the hints. Apart, as it passes the stack on its way from the heap.
 #[inline(never)]
 fn fit(
     offer: &Info,
@@ -88,7 +77,7 @@ fn fit(
     version: u32,
     found: &mut Vec<Info>,
 ) -> Result<(), Vec<Reason>> {
-    found.push(match_info(offer, hints, version)?);
+    found.push(*match_boxed(offer, hints, version)?);
     Ok(())
 }
 
@@ -121,9 +110,9 @@ unsafe fn offers(
     // SAFETY: the provider returned a list, which ends; it is released once it was read.
     unsafe {
         while let Some(entry) = at.as_ref() {
-            if let Ok(mut info) = from_c(entry) {
+            if let Ok(mut info) = boxed_from_c(entry) {
                 info.fabric.prov_name.clone_from(&provider.name);
-                offers.push(info);
+                offers.push(*info);
             }
             at = entry.next;
         }

@@ -73,7 +73,8 @@ enum What {
 /// One endpoint.
 #[derive(Debug)]
 struct Side {
-    engine: Engine,
+    /// On the heap: a kernel's stack is short.
+    engine: Box<Engine>,
     link: LoopLink,
     outcomes: Outcomes,
     /// The messages to this endpoint.
@@ -85,7 +86,7 @@ struct Side {
 
 impl Side {
     fn new(link: LoopLink) -> Option<Box<Self>> {
-        let mut engine = Engine::new(CONFIG);
+        let mut engine = Box::new(Engine::new(CONFIG));
         engine.name(PEER);
         Some(Box::new(Self {
             engine,
@@ -114,7 +115,7 @@ impl Side {
 /// Two endpoints, a link between them, and a model of what they do.
 #[derive(Debug)]
 pub struct World {
-    /// On the heap: a kernel's stack is short.
+    /// On the heap, too.
     sides: [Box<Side>; 2],
     random: Random,
     next: u64,
@@ -213,6 +214,8 @@ impl World {
         Ok(body)
     }
 
+    /// Sends. Apart, as the others that describe an operation: its memory is long, and a kernel's stack is short.
+    #[inline(never)]
     fn send(&mut self, side: usize) -> Result<(), &'static str> {
         if self.sides[1 - side].book.messages() >= MESSAGES {
             return Ok(());
@@ -253,6 +256,7 @@ impl World {
         self.post_receive(side, tag, len)
     }
 
+    #[inline(never)]
     fn post_receive(
         &mut self,
         side: usize,
@@ -332,6 +336,7 @@ impl World {
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of fi_rma(3)'s calls")]
+    #[inline(never)]
     fn access(
         &mut self,
         side: usize,
@@ -360,6 +365,7 @@ impl World {
         self.is_started(side, started, number, body.clone(), what)
     }
 
+    #[inline(never)]
     fn add(&mut self, side: usize) -> Result<(), &'static str> {
         let number = self.number();
         let is_fetch = self.random.one_in(2);

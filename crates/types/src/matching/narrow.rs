@@ -1,6 +1,8 @@
 //! The offer as the application gets it. Source: fi_getinfo(3) "Capabilities", fi_domain(3), fi_endpoint(3).
 
 use super::{mr_mode, older_than};
+use alloc::boxed::Box;
+
 use crate::{AvType, EpType, Flags};
 use crate::{Caps, DomainAttr, EpAttr, Info, MrMode, Order, Progress, RxAttr, Threading, TxAttr};
 
@@ -52,8 +54,10 @@ const RMA_DIRECTIONS: Caps = Caps::READ
     .union(Caps::REMOTE_READ)
     .union(Caps::REMOTE_WRITE);
 
-pub(super) fn narrow(offer: &Info, hints: Option<&Info>, version: u32) -> Info {
-    let mut info = offer.clone();
+/// Apart from its caller and on the heap, as descriptions are long and a kernel's stack is short.
+#[inline(never)]
+pub(super) fn narrow(offer: &Info, hints: Option<&Info>, version: u32) -> Box<Info> {
+    let mut info = Box::new(offer.clone());
     info.caps = info_caps(offer, hints, version);
     if offer.domain.mr_mode.contains(MrMode::LOCAL) && wants_old_mr(hints, version) {
         info.mode |= mr_mode::LOCAL_MR;
