@@ -234,22 +234,27 @@ int blk_letter_post(struct blk_device *dev, u8 *letter)
 	return fi_recv(dev->link.ep, letter, KOFI_BLK_RESPONSE, NULL, 0, letter);
 }
 
+/* Takes an error out of the queue, and returns it. */
+static int blk_failed(struct fid_cq *cq)
+{
+	struct fi_cq_err_entry error = {};
+
+	return fi_cq_error(cq, &error, 0) > 0 ? -error.err : -EIO;
+}
+
 void blk_completions(struct fid_cq *cq, void *arg)
 {
 	struct blk_device *dev = arg;
-	struct fi_cq_msg_entry entries[8];
-	struct fi_cq_err_entry error = {};
+	struct fi_cq_msg_entry *entries = dev->link.ended;
 	ssize_t count, at;
 	int status = 0;
 
 	while (!READ_ONCE(dev->broken)) {
-		count = fi_cq_read(cq, entries, ARRAY_SIZE(entries));
+		count = fi_cq_read(cq, entries, ARRAY_SIZE(dev->link.ended));
 		if (count == -FI_EAGAIN)
 			break;
-		if (count < 0) {
-			fi_cq_error(cq, &error, 0);
-			status = -error.err;
-		}
+		if (count < 0)
+			status = blk_failed(cq);
 		for (at = 0; !status && at < count; at++) {
 			/* A write that brings data takes a receive over RDMA, and no letter comes with it. */
 			if (entries[at].flags & FI_REMOTE_WRITE) {

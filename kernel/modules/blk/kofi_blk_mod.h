@@ -69,6 +69,8 @@ struct blk_link {
 	/* Messages of the target. */
 	u8 (*letters)[KOFI_BLK_RESPONSE];
 	u32 letter_count;
+	/* For the callback: longer than what a kernel that clears its variables should have on its stack. */
+	struct fi_cq_msg_entry ended[8];
 };
 
 struct blk_device {

@@ -37,6 +37,8 @@ bool krt_work_is_current(void *of);
 bool krt_work_attend(void *of, void *signal);
 bool krt_work_asked(void *of);
 void krt_work_leave(void *of);
+void krt_work_pass(void *of, void *to);
+void krt_work_set_busy(void *of, bool is_busy);
 void krt_work_cancel(void *of);
 
 /* Allocations of this module that were not freed. */
@@ -226,6 +228,9 @@ struct krt_work {
 	struct krt_signal *attendant;
 	bool held;
 	bool asked;
+	/* Another work, which does this one when it runs, and is queued in place of this one unless it is busy. */
+	struct krt_work *through;
+	bool busy;
 };
 
 static struct workqueue_struct *krt_workers;
@@ -277,18 +282,21 @@ void krt_work_free(void *of)
 /* Also in interrupts. */
 static void krt_work_ask(struct krt_work *work, bool is_later)
 {
+	bool attended, held, passed;
 	unsigned long flags;
-	bool attended, held;
 
 	spin_lock_irqsave(&work->lock, flags);
 	attended = work->attendant;
 	held = !attended && !is_later && READ_ONCE(work->held);
-	if (attended || held)
+	passed = !attended && !held && !is_later && work->through && !READ_ONCE(work->through->busy);
+	if (attended || held || passed)
 		work->asked = true;
 	if (attended)
 		krt_signal_raise(work->attendant);
+	if (passed)
+		queue_work(krt_workers, &work->through->work);
 	spin_unlock_irqrestore(&work->lock, flags);
-	if (!attended && !held)
+	if (!attended && !held && !passed)
 		queue_work(krt_workers, &work->work);
 }
 
@@ -374,6 +382,25 @@ void krt_work_leave(void *of)
 	spin_unlock_irqrestore(&work->lock, flags);
 	if (asked)
 		queue_work(krt_workers, &work->work);
+}
+
+/* Has another work do this one, or none; that one is left alone when this returns. */
+void krt_work_pass(void *of, void *to)
+{
+	struct krt_work *work = of;
+	unsigned long flags;
+
+	spin_lock_irqsave(&work->lock, flags);
+	work->through = to;
+	spin_unlock_irqrestore(&work->lock, flags);
+}
+
+/* While it is, works that pass through it are done by themselves. */
+void krt_work_set_busy(void *of, bool is_busy)
+{
+	struct krt_work *work = of;
+
+	WRITE_ONCE(work->busy, is_busy);
 }
 
 bool krt_work_is_current(void *of)

@@ -58,6 +58,8 @@ struct target_session {
 	u8 *letters;
 	size_t letter_size;
 	u32 letter_count;
+	/* For the callback: longer than what a kernel that clears its variables should have on its stack. */
+	struct fi_cq_msg_entry ended[8];
 };
 
 static struct target_letter *session_letter(const struct target_session *session, u32 at)
@@ -306,20 +308,26 @@ static void session_ended(struct target_session *session, const struct fi_cq_msg
 	session_start(session);
 }
 
+/* Ends the connection for the error that is next in the queue. */
+static void session_failed(struct target_session *session, struct fid_cq *cq)
+{
+	struct fi_cq_err_entry error = {};
+
+	session_fail(session, "an operation fails", fi_cq_error(cq, &error, 0) > 0 ? -error.err : -EIO);
+}
+
 static void session_completions(struct fid_cq *cq, void *arg)
 {
 	struct target_session *session = arg;
-	struct fi_cq_msg_entry entries[8];
-	struct fi_cq_err_entry error = {};
+	struct fi_cq_msg_entry *entries = session->ended;
 	ssize_t count, at;
 
 	while (!READ_ONCE(session->ending)) {
-		count = fi_cq_read(cq, entries, ARRAY_SIZE(entries));
+		count = fi_cq_read(cq, entries, ARRAY_SIZE(session->ended));
 		if (count == -FI_EAGAIN)
 			return;
 		if (count < 0) {
-			fi_cq_error(cq, &error, 0);
-			session_fail(session, "an operation fails", -error.err);
+			session_failed(session, cq);
 			return;
 		}
 		for (at = 0; at < count; at++)

@@ -29,6 +29,8 @@ int kv_domain_ready(struct kv_domain *of);
 struct kv_link {
 	struct rdma_cm_id *id;
 	struct ib_cq *cq;
+	/* For a poll, of which there is one at a time: on the stack of a kernel that clears its variables, they would take longer than the poll. */
+	struct ib_wc ended[8];
 	/* What a peer may ask at a time, as its request says. */
 	u8 reads_in, reads_out;
 	spinlock_t lock;

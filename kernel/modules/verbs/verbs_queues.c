@@ -153,12 +153,11 @@ int kv_post_receive(struct kv_link *of, u64 id, const struct kv_piece *list, u32
 
 int kv_poll(struct kv_link *of, struct kv_done *to, int space)
 {
-	struct ib_wc list[8];
-	int count = of->cq ? ib_poll_cq(of->cq, min_t(int, space, ARRAY_SIZE(list)), list) : 0;
+	int count = of->cq ? ib_poll_cq(of->cq, min_t(int, space, ARRAY_SIZE(of->ended)), of->ended) : 0;
 	int at;
 
 	for (at = 0; at < count; at++) {
-		const struct ib_wc *wc = list + at;
+		const struct ib_wc *wc = of->ended + at;
 		bool is_well = wc->status == IB_WC_SUCCESS;
 
 		to[at] = (struct kv_done){ .id = wc->wr_id, .status = wc->status, .len = wc->byte_len };

@@ -26,14 +26,19 @@ use ring::Ring;
 
 /// Size of a queue whose attributes do not say one.
 const DEFAULT_SIZE: usize = 1024;
+/// How often a worker calls a consumer before others get their turn.
+const CALLS: usize = 16;
 /// Largest size.
 const LARGEST: usize = 1 << 16;
+
+/// A consumer's function.
+type Call = unsafe extern "C" fn(*mut fid_cq, *mut c_void);
 
 /// What a consumer has called when there are completions: `void (*call)(struct fid_cq *cq, void *arg)`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Callback {
-    call: Option<unsafe extern "C" fn(*mut fid_cq, *mut c_void)>,
+    call: Option<Call>,
     arg: *mut c_void,
 }
 
@@ -59,8 +64,11 @@ struct State {
     callback: Option<Callback>,
     /// A thread that waits is to return, fi_cq_signal.
     is_signalled: bool,
-    /// The endpoints whose completions come here, to be polled again when there is room.
+    /// The endpoints whose completions come here, to be polled again when there is room. The work of the first few passes through that of the queue.
     feeders: Vec<Weak<Work>>,
+    /// The queue's work runs, and calls the consumer for what is added meanwhile; and whether something was.
+    is_running: bool,
+    is_added: bool,
 }
 
 // SAFETY: it begins with the handle, and only `open` makes one, of this type.
@@ -74,21 +82,26 @@ unsafe impl Object for Cq {
 }
 
 impl Task for Cq {
-    /// Calls the consumer, if it wants to be called and there is something to read.
+    /// Does the work of the endpoints that have some, and calls the consumer, if it wants to be called and there is something to read: for what
+    /// endpoints bring, no second worker is needed.
     fn run(self: Arc<Self>) {
-        let callback = {
-            let state = self.state.lock();
-            let is_worth_it = !state.ring.is_empty();
-            state.callback.filter(|_| is_worth_it)
+        let works = {
+            let mut state = self.state.lock();
+            (state.is_running, state.is_added) = (true, true);
+            state.first_feeders()
         };
-        if let Some(Callback {
-            call: Some(call),
-            arg,
-        }) = callback
-        {
+        works.iter().flatten().for_each(|work| work.serve());
+        for _ in 0..CALLS {
+            let Some((call, arg)) = self.state.lock().next_call() else {
+                return;
+            };
+            self.set_busy(true);
             // SAFETY: the consumer's function, with its argument; the queue is open, as closing it waits for this work.
             unsafe { call(self.fid.as_ptr(), arg) }
+            self.set_busy(false);
         }
+        self.state.lock().is_running = false;
+        self.queue();
     }
 }
 
@@ -131,6 +144,8 @@ impl Cq {
             callback: None,
             is_signalled: false,
             feeders: Vec::new(),
+            is_running: false,
+            is_added: false,
         };
         let state = Mutex::new(level::QUEUE, state).ok_or(Errno::NOMEM)?;
         let added = Signal::new().ok_or(Errno::NOMEM)?;
@@ -178,8 +193,9 @@ impl Cq {
         }
         let Some(entry) = entry else { return };
         state.ring.push(entry);
+        state.is_added = true;
         self.added.raise();
-        if state.callback.is_some() {
+        if state.callback.is_some() && !state.is_running {
             self.queue();
         }
     }
@@ -201,6 +217,11 @@ impl Cq {
         if !feeders.iter().any(|known| known.ptr_eq(&feeder)) {
             feeders.try_reserve(1).map_err(|_| Errno::NOMEM)?;
             feeders.push(feeder);
+            if let Some(through) = &self.work
+                && feeders.len() <= Few::default().len()
+            {
+                work.pass_through(through);
+            }
         }
         Ok(())
     }
@@ -224,15 +245,7 @@ impl Cq {
         if let Some(read) = self.read_news(count, take) {
             return read;
         }
-        let mut works = Few::default();
-        {
-            let state = self.state.lock();
-            let open = state.feeders.iter().filter_map(Weak::upgrade);
-            works
-                .iter_mut()
-                .zip(open)
-                .for_each(|(place, work)| *place = Some(work));
-        }
+        let works = self.state.lock().first_feeders();
         Work::attend(works, &self.added, |works| {
             self.sleep(works, count, timeout, take)
         })
@@ -294,6 +307,13 @@ impl Cq {
         }
     }
 
+    /// Says whether the consumer is called: endpoints do not wait for that.
+    fn set_busy(&self, is_busy: bool) {
+        if let Some(work) = &self.work {
+            work.set_busy(is_busy);
+        }
+    }
+
     /// Lets threads that wait return.
     fn signal(&self) {
         self.state.lock().is_signalled = true;
@@ -314,6 +334,25 @@ impl Cq {
 }
 
 impl State {
+    /// Returns the work of the first few endpoints whose completions come here.
+    fn first_feeders(&self) -> Few {
+        let mut works = Few::default();
+        let open = self.feeders.iter().filter_map(Weak::upgrade);
+        works
+            .iter_mut()
+            .zip(open)
+            .for_each(|(place, work)| *place = Some(work));
+        works
+    }
+
+    /// Returns what is called next, if something was added since the last time and is there; otherwise the queue's work does not run any more.
+    fn next_call(&mut self) -> Option<(Call, *mut c_void)> {
+        let is_worth_it = core::mem::take(&mut self.is_added) && !self.ring.is_empty();
+        let callback = self.callback.filter(|_| is_worth_it);
+        self.is_running = callback.is_some();
+        callback.and_then(|callback| Some((callback.call?, callback.arg)))
+    }
+
     fn read(&mut self, count: usize, take: &mut impl FnMut(usize, &Entry)) -> Result<usize, Errno> {
         let was_full = self.ring.is_full();
         let mut taken = 0;

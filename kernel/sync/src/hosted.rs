@@ -90,6 +90,9 @@ struct Orders {
     asked: bool,
     /// A thread does something after which it does the work.
     held: bool,
+    /// Another work, which does this one when it runs, and is queued in place of this one unless it is busy.
+    through: Option<Arc<Shared>>,
+    busy: bool,
 }
 
 struct Attendant(*const RawSignal);
@@ -152,9 +155,27 @@ impl RawWork {
             orders.asked = true;
             return;
         }
+        if let Some(other) = orders.through.clone().filter(|_| !is_later) {
+            let mut others = lock(&other.orders);
+            if !others.busy {
+                (orders.asked, others.queued) = (true, true);
+                other.changed.notify_all();
+                return;
+            }
+        }
         orders.queued = true;
         drop(orders);
         self.shared.changed.notify_all();
+    }
+
+    /// # Safety
+    /// As in a kernel.
+    pub(crate) unsafe fn pass(&self, to: Option<&Self>) {
+        lock(&self.shared.orders).through = to.map(|to| Arc::clone(&to.shared));
+    }
+
+    pub(crate) fn set_busy(&self, is_busy: bool) {
+        lock(&self.shared.orders).busy = is_busy;
     }
 
     pub(crate) fn hold(&self) {

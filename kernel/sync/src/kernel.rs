@@ -28,6 +28,8 @@ unsafe extern "C" {
     fn krt_work_attend(work: *mut c_void, signal: *mut c_void) -> bool;
     fn krt_work_asked(work: *mut c_void) -> bool;
     fn krt_work_leave(work: *mut c_void);
+    fn krt_work_pass(work: *mut c_void, to: *mut c_void);
+    fn krt_work_set_busy(work: *mut c_void, is_busy: bool);
 }
 
 /// An object of the kernel, which has locks of its own.
@@ -175,6 +177,19 @@ impl RawWork {
     pub(crate) fn leave(&self) {
         // SAFETY: as above.
         unsafe { krt_work_leave(self.0.get()) }
+    }
+
+    /// # Safety
+    /// The other one lives until it passes to none, or is dropped.
+    pub(crate) unsafe fn pass(&self, to: Option<&Self>) {
+        let to = to.map_or(core::ptr::null_mut(), |to| to.0.get());
+        // SAFETY: as above; the rest is the caller's contract.
+        unsafe { krt_work_pass(self.0.get(), to) }
+    }
+
+    pub(crate) fn set_busy(&self, is_busy: bool) {
+        // SAFETY: as above.
+        unsafe { krt_work_set_busy(self.0.get(), is_busy) }
     }
 }
 

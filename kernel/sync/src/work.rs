@@ -11,6 +11,8 @@ use crate::system::RawWork;
 
 /// Place of the lock of a work among the kernel's: the first.
 const LOCK_LEVEL: u32 = 0;
+/// Place of the lock of what a work passes through: the last.
+const THROUGH_LEVEL: u32 = 7;
 
 /// What is run.
 pub trait Task: Send + Sync + 'static {
@@ -27,6 +29,8 @@ pub struct Work {
     job: Box<Job>,
     /// Held by a thread that runs the task in place of the worker.
     attending: Mutex<()>,
+    /// What it passes through.
+    through: Mutex<Option<Arc<Work>>>,
 }
 
 /// What the worker calls.
@@ -53,8 +57,10 @@ impl Work {
         let stopped = AtomicBool::new(false);
         let job = Box::new(Job { stopped, task });
         let attending = Mutex::new(LOCK_LEVEL, ())?;
+        let through = Mutex::new(THROUGH_LEVEL, None)?;
         Some(Arc::new(Self {
             attending,
+            through,
             // SAFETY: the job stays where it is, in its box, until the raw work is gone.
             raw: unsafe { RawWork::new(&raw const *job) }?,
             job,
@@ -97,9 +103,38 @@ impl Work {
         self.raw.cancel();
     }
 
+    /// Has what is asked of it from here on done by the task of another work, by [`Work::serve`]: one worker does both. While that one is busy,
+    /// it is done by a worker of its own.
+    pub fn pass_through(&self, other: &Arc<Self>) {
+        let mut through = self.through.lock();
+        // SAFETY: it is kept, and the raw work goes before what keeps it.
+        unsafe { self.raw.pass(Some(&other.raw)) };
+        *through = Some(Arc::clone(other));
+    }
+
+    /// Says whether its task does something during which works that pass through it are not to wait for it.
+    pub fn set_busy(&self, is_busy: bool) {
+        self.raw.set_busy(is_busy);
+    }
+
+    /// Runs the task if that was asked of a work with an attendant, or of one that passes through another one; for these two.
+    pub fn serve(&self) {
+        if self.raw.asked() {
+            let _alone = self.attending.lock();
+            self.job.run();
+        }
+    }
+
     /// Stops it for good, and waits until it does not run any more. Not for the task itself.
     pub fn stop(&self) {
         self.job.stopped.store(true, Ordering::Release);
+        let through = {
+            let mut through = self.through.lock();
+            // SAFETY: it passes through none.
+            unsafe { self.raw.pass(None) };
+            through.take()
+        };
+        drop(through);
         self.raw.cancel();
         drop(self.attending.lock());
     }
@@ -126,12 +161,7 @@ pub struct Attended(Few);
 impl Attended {
     /// Runs those that were asked to run.
     pub fn serve(&self) {
-        for work in self.0.iter().flatten() {
-            if work.raw.asked() {
-                let _alone = work.attending.lock();
-                work.job.run();
-            }
-        }
+        self.0.iter().flatten().for_each(|work| work.serve());
     }
 }
 
@@ -238,6 +268,49 @@ mod tests {
         });
         assert!(work.release());
         assert_eq!(counter.runs.load(Ordering::SeqCst), 0);
+    }
+
+    /// Serves another work whenever it runs.
+    struct Server {
+        other: Arc<Work>,
+        served: Signal,
+    }
+
+    impl Task for Server {
+        fn run(self: Arc<Self>) {
+            self.other.serve();
+            self.served.raise();
+        }
+    }
+
+    #[test]
+    fn a_work_that_passes_through_another_one_is_done_by_it_unless_that_is_busy_or_it_has_stopped()
+    {
+        let (counter, work) = Counter::with_work();
+        let server = Arc::new(Server {
+            other: Arc::clone(&work),
+            served: Signal::new().unwrap(),
+        });
+        let task: Weak<dyn Task> = Arc::downgrade(&server) as _;
+        let other = Work::new(task).unwrap();
+        work.pass_through(&other);
+        work.queue();
+        counter.wait_for(1);
+        let (ended, _) = server.served.wait(0, Timeout::from_ms(60_000));
+        assert_eq!(ended, Ended::Raised, "the other one ran");
+        other.set_busy(true);
+        work.queue();
+        counter.wait_for(2);
+        other.finish();
+        assert_eq!(server.served.number(), 1, "and not while it was busy");
+        other.set_busy(false);
+        work.stop();
+        work.queue();
+        other.finish();
+        assert_eq!(
+            (counter.runs.load(Ordering::SeqCst), server.served.number()),
+            (2, 1)
+        );
     }
 
     #[test]

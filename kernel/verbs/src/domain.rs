@@ -63,6 +63,43 @@ impl VerbsDomain {
         is_copied: bool,
         limit: u32,
     ) -> Result<Held, Errno> {
+        if let ([segment], false) = (body.segments(), is_copied)
+            && limit > 0
+            && !segment.is_empty()
+        {
+            let mut piece = [Piece::default()];
+            // SAFETY: the caller's contract.
+            let mapped = unsafe {
+                self.raw
+                    .map(segment.base(), segment.len(), is_written, &mut piece)
+            };
+            if mapped == Ok(1) {
+                return Ok(Held {
+                    pieces: Pieces::One(piece),
+                    is_written,
+                    _copy: None,
+                });
+            }
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.map_pieces(body, is_written, is_copied, limit) }
+    }
+
+    /// As [`VerbsDomain::map`], of which the frequent case needs no list.
+    ///
+    /// # Errors
+    /// As [`VerbsDomain::map`].
+    ///
+    /// # Safety
+    /// As [`VerbsDomain::map`].
+    #[inline(never)]
+    unsafe fn map_pieces(
+        &self,
+        body: &Iov,
+        is_written: bool,
+        is_copied: bool,
+        limit: u32,
+    ) -> Result<Held, Errno> {
         let mut list = [Piece::default(); MOST_PIECES];
         let limit = MOST_PIECES.min(limit as usize);
         let mut copy = is_copied.then(|| alloc::vec![0; body.len()].into_boxed_slice());
