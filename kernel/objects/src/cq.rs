@@ -90,12 +90,15 @@ impl Task for Cq {
             (state.is_running, state.is_added) = (true, true);
             state.first_feeders()
         };
-        works.iter().flatten().for_each(|work| work.serve());
+        let serve = || works.iter().flatten().for_each(|work| work.serve());
+        serve();
         for _ in 0..CALLS {
             let Some((call, arg)) = self.state.lock().next_call() else {
                 return;
             };
             self.set_busy(true);
+            // What was asked of this work before it was busy is not left until the function returns, which may wait for it.
+            serve();
             // SAFETY: the consumer's function, with its argument; the queue is open, as closing it waits for this work.
             unsafe { call(self.fid.as_ptr(), arg) }
             self.set_busy(false);
