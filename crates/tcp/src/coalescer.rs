@@ -2,7 +2,27 @@
 //!
 //! A lone frame leaves at once. What is posted to the same peer behind it, before the endpoint is polled again, waits
 //! for that poll; and whatever a poll itself gives rise to leaves when the poll ends. Nothing waits while a thread
-//! sleeps until the endpoint has events. [`crate::flusher`] sees to it that nothing waits for long.
+//! sleeps until the endpoint has events. [`crate::flusher`] sees to it that nothing waits for long; what a poll itself
+//! holds back does not need it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether a poll of the endpoint is under way, for its connections to see. All of them are used under the endpoint's lock.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PollUnderway(Arc<AtomicBool>);
+
+impl PollUnderway {
+    #[inline]
+    pub(crate) fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn set(&self, underway: bool) {
+        self.0.store(underway, Ordering::Relaxed);
+    }
+}
 
 /// What an endpoint tracks of its own polls, to decide which frames to coalesce.
 #[derive(Debug)]
@@ -12,17 +32,17 @@ pub(crate) struct Coalescer {
     /// Number of polls, from one.
     turn: u32,
     /// Whether a poll is under way.
-    polling: bool,
+    polling: PollUnderway,
     /// Whether a thread sleeps until the endpoint has events, or is about to.
     resting: bool,
 }
 
 impl Coalescer {
-    pub(crate) const fn new(wanted: bool) -> Self {
+    pub(crate) fn new(wanted: bool) -> Self {
         Self {
             wanted,
             turn: 1,
-            polling: false,
+            polling: PollUnderway::default(),
             resting: false,
         }
     }
@@ -31,19 +51,24 @@ impl Coalescer {
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.turn = self.turn.wrapping_add(1);
-        self.polling = true;
+        self.polling.set(true);
         self.resting = false;
     }
 
     /// Ends a poll: what was held back leaves now.
     #[inline]
     pub(crate) fn end(&mut self) {
-        self.polling = false;
+        self.polling.set(false);
     }
 
     /// Notes that a thread is going to sleep.
     pub(crate) fn rest(&mut self) {
         self.resting = true;
+    }
+
+    /// Returns what shows the endpoint's connections whether a poll is under way.
+    pub(crate) fn poll_underway(&self) -> PollUnderway {
+        self.polling.clone()
     }
 
     /// Returns the number of the poll that came last.
@@ -56,7 +81,7 @@ impl Coalescer {
     #[inline]
     pub(crate) fn coalesces(&self, last: &mut u32) -> bool {
         let follows = std::mem::replace(last, self.turn) == self.turn;
-        self.wanted && (self.polling || (follows && !self.resting))
+        self.wanted && (self.polling.get() || (follows && !self.resting))
     }
 }
 

@@ -10,6 +10,7 @@ use oxifabric_tcp_stream::tx::Tx;
 use oxifabric_types::Instant;
 
 use crate::cm::Negotiated;
+use crate::coalescer::PollUnderway;
 use crate::flusher::{self, FlusherGuard};
 use crate::rx::LARGE_LEN;
 use crate::shared_tx::SharedTx;
@@ -53,13 +54,15 @@ pub(crate) struct Conn {
 pub(crate) struct FlushedHalf {
     socket: Arc<Socket>,
     shared_tx: Arc<SharedTx>,
+    polling: PollUnderway,
     _flusher: FlusherGuard,
 }
 
 impl Conn {
-    pub(crate) fn new(socket: Socket, negotiated: Negotiated) -> Self {
+    /// Makes the connection of an endpoint whose polls `polling` shows.
+    pub(crate) fn new(socket: Socket, negotiated: Negotiated, polling: PollUnderway) -> Self {
         Self {
-            stream: Stream::new(FlushedHalf::new(socket), negotiated),
+            stream: Stream::new(FlushedHalf::new(socket, polling), negotiated),
             interest: Interest::default(),
             unconfirmed: false,
             silent_since: None,
@@ -127,7 +130,7 @@ impl Conn {
 }
 
 impl FlushedHalf {
-    fn new(socket: Socket) -> Self {
+    fn new(socket: Socket, polling: PollUnderway) -> Self {
         let segment = match socket.is_within_host() {
             true => prepare_local(&socket),
             false => None,
@@ -136,8 +139,16 @@ impl FlushedHalf {
         Self {
             shared_tx: Arc::new(SharedTx::new(Arc::clone(&socket), segment)),
             socket,
+            polling,
             _flusher: FlusherGuard::new(),
         }
+    }
+
+    /// Returns whether bytes wait that may wait for long. What a poll holds back leaves when the poll ends: a thread that looked after it
+    /// would make system calls dearer, and would have the processor now and then, for nothing.
+    #[inline]
+    fn needs_flusher(&self, tx: &Tx) -> bool {
+        tx.waits() && !tx.scheduled && !(tx.holds_back() && self.polling.get())
     }
 }
 
@@ -153,7 +164,7 @@ impl SendingHalf for FlushedHalf {
     fn with_tx<R>(&mut self, call: impl FnOnce(&mut Tx, &Socket) -> R) -> R {
         let mut tx = self.shared_tx.tx.lock();
         let result = call(&mut tx, &self.socket);
-        if tx.waits() && !tx.scheduled {
+        if self.needs_flusher(&tx) {
             tx.scheduled = true;
             drop(tx);
             flusher::schedule(&self.shared_tx);
@@ -179,11 +190,13 @@ mod tests {
 
     use oxifabric_engine::{Posted, TxToken};
     use oxifabric_mem::Iov;
+    use oxifabric_tcp_stream::tx;
     use oxifabric_types::PeerId;
     use oxifabric_wire::tcp::frame::{FrameHeader, HEADER_MAX, Op};
     use oxifabric_wire::tcp::{ByteOrder, Dialect};
 
     use super::*;
+    use crate::coalescer::Coalescer;
     use crate::link::tests::{Recorder, message, pattern};
 
     fn post(conn: &mut Conn, id: u32, body: &Iov) {
@@ -213,8 +226,51 @@ mod tests {
             collectives: true,
             pid: 0,
         };
-        let conn = |stream| Conn::new(Socket::from(OwnedFd::from(stream)), negotiated);
+        let conn = |stream| {
+            let polling = PollUnderway::default();
+            Conn::new(Socket::from(OwnedFd::from(stream)), negotiated, polling)
+        };
         (conn(a), conn(b))
+    }
+
+    /// Posts a message with more to come, outside of polls or within one that ends then; returns whether the flusher looks after it at the
+    /// end.
+    fn is_flushed_after(len: usize, polling: bool) -> bool {
+        let mut coalescer = Coalescer::new(true);
+        let (a, _b) = UnixStream::pair().expect("the system has room for it");
+        let mut half = FlushedHalf::new(Socket::from(OwnedFd::from(a)), coalescer.poll_underway());
+        if polling {
+            coalescer.begin();
+        }
+        let (iov, _) = pattern(&[len], 1);
+        let body = tx::Body {
+            iov: &iov,
+            offset: 0,
+            len,
+            token: TxToken(1),
+            transient: true,
+            transmit_complete: false,
+        };
+        let taken = half.with_tx(|tx, socket| tx.post(socket, &[0; 24], body, true));
+        assert_eq!(taken, Ok(tx::Taken::Done));
+        if polling {
+            coalescer.end();
+            half.with_tx(|tx, socket| match tx.holds_back() {
+                true => tx.flush(socket),
+                false => Ok(()),
+            })
+            .expect("the other end is there");
+        }
+        half.shared_tx.tx.lock().scheduled
+    }
+
+    #[test]
+    fn the_flusher_is_left_alone_by_what_a_poll_holds_back_and_sends() {
+        assert!(is_flushed_after(8, false), "no poll may follow");
+        assert!(!is_flushed_after(8, true));
+        // The socket takes a part, and no poll need follow either.
+        let more_than_fits = 8 << 20;
+        assert!(is_flushed_after(more_than_fits, true));
     }
 
     #[test]

@@ -349,7 +349,11 @@ impl ConnDriver {
     ) {
         self.replace(ConnState::Idle);
         conns.remove(self.id);
-        let mut conn = Box::new(Conn::new(socket, negotiated));
+        let mut conn = Box::new(Conn::new(
+            socket,
+            negotiated,
+            conns.coalescer.poll_underway(),
+        ));
         conn.interest = Interest::READ;
         let (fd, key) = (conn.socket().fd(), self.key());
         let result = match watched {

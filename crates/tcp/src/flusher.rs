@@ -4,8 +4,9 @@
 //! that the socket had no room for leaves when a poll finds room. But an application that posts and then computes, or
 //! ends without closing, polls late or never; what it posted must not wait for that. So one thread of the process looks
 //! every half millisecond at the connections where bytes wait, and sends what was there at its last look. It starts
-//! when the first bytes wait and ends when none have waited for a while, because the mere existence of a second thread
-//! makes system calls dearer.
+//! when the first bytes wait, other than those that a poll holds back and sends when it ends, and ends when none have
+//! waited for a while: the mere existence of a second thread makes system calls dearer, and its looks take a processor
+//! from the thread that polls.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};

@@ -52,8 +52,10 @@ impl End {
         }
     }
 
+    /// Polls and flushes, as the engine does.
     fn poll(&mut self) {
         self.device.poll(self.now, &mut self.sink);
+        self.device.flush();
         while let Some(event) = self.device.next_event() {
             self.events.push(event);
         }
