@@ -3,17 +3,28 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use oxifabric_sync::SwitchLock;
 use oxifabric_tcp_stream::tx::Tx;
 
 use crate::sys::Socket;
 
+/// Vain looks in a row after which a connection is left alone, at first. Twice as many each time, since a connection that holds back again
+/// and again would have a thread started each time.
+const PATIENCE: u32 = 4;
+
+/// Vain looks in a row after which a connection is left alone at last.
+const PATIENCE_MAX: u32 = 64;
+
 /// A socket, and the bytes to be sent over it.
 #[derive(Debug)]
 pub(crate) struct SharedTx {
     socket: Arc<Socket>,
     pub(crate) tx: SwitchLock<Tx>,
+    /// Number of vain looks in a row. This and `patience` are the flusher's alone.
+    vain: AtomicU32,
+    patience: AtomicU32,
 }
 
 impl SharedTx {
@@ -21,13 +32,63 @@ impl SharedTx {
         Self {
             socket,
             tx: SwitchLock::locked(Tx::new(segment, 0)),
+            vain: AtomicU32::new(0),
+            patience: AtomicU32::new(PATIENCE),
         }
     }
 
     /// Sends what has waited for long; returns whether to look again.
     pub(crate) fn flush_overdue(&self) -> bool {
         // A thread that has the lock is about to hold back or to send.
-        let tx = self.tx.try_lock();
-        tx.is_none_or(|mut tx| tx.flush_overdue(&*self.socket))
+        let Some(mut tx) = self.tx.try_lock() else {
+            return true;
+        };
+        if tx.waits() {
+            self.vain.store(0, Ordering::Relaxed);
+            return tx.flush_overdue(&*self.socket);
+        }
+        let vain = self.vain.load(Ordering::Relaxed) + 1;
+        let patience = self.patience.load(Ordering::Relaxed);
+        tx.scheduled = vain < patience;
+        if tx.scheduled {
+            self.vain.store(vain, Ordering::Relaxed);
+        } else {
+            self.vain.store(0, Ordering::Relaxed);
+            let more = (patience * 2).min(PATIENCE_MAX);
+            self.patience.store(more, Ordering::Relaxed);
+        }
+        tx.scheduled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// Has a thread look until it is told that this is over; returns how often it did.
+    fn vain_looks(shared_tx: &SharedTx) -> u32 {
+        shared_tx.tx.lock().scheduled = true;
+        let looks = (1..=PATIENCE_MAX).find(|_| !shared_tx.flush_overdue());
+        assert!(!shared_tx.tx.lock().scheduled);
+        looks.expect("there is an end to it")
+    }
+
+    #[test]
+    fn a_connection_that_holds_back_again_and_again_is_looked_after_for_longer() {
+        let (a, _b) = UnixStream::pair().expect("the system has room for it");
+        let shared_tx = SharedTx::new(Arc::new(Socket::from(OwnedFd::from(a))), None);
+        let looks: Vec<u32> = (0..6).map(|_| vain_looks(&shared_tx)).collect();
+        assert_eq!(looks, [4, 8, 16, 32, 64, 64]);
+        // What waits is sent with the second look, and the count of vain ones begins anew.
+        let late = || shared_tx.tx.lock().force(b"late").expect("memory");
+        shared_tx.tx.lock().scheduled = true;
+        (0..PATIENCE_MAX - 1).for_each(|_| assert!(shared_tx.flush_overdue()));
+        late();
+        assert!(shared_tx.flush_overdue() && shared_tx.tx.lock().waits());
+        assert!(shared_tx.flush_overdue() && !shared_tx.tx.lock().waits());
+        assert!(shared_tx.flush_overdue(), "not the last vain look yet");
     }
 }
