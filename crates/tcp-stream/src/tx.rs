@@ -17,9 +17,6 @@ use crate::socket::Socket;
 /// Bodies up to this length are copied behind their headers: one call with one piece is the fastest.
 const COPY_MAX: usize = 2048;
 
-/// Number of looks at a connection that holds nothing back, after which none is needed any more.
-const LOOKS: u32 = 64;
-
 /// The sending half of a connection.
 #[derive(Debug, Default)]
 pub struct Tx {
@@ -36,8 +33,6 @@ pub struct Tx {
     pub scheduled: bool,
     /// Whether what is held back was there at the last look of [`Tx::flush_overdue`].
     overdue: bool,
-    /// Number of its looks that found nothing.
-    looks: u32,
 }
 
 /// The rest of a large body.
@@ -190,22 +185,16 @@ impl Tx {
         Ok(())
     }
 
-    /// Sends what has waited since the last such look; returns whether to look again. What the socket does not take,
-    /// and its errors, are left to the next call. That a full socket has room again is left to the thread that polls.
-    pub fn flush_overdue(&mut self, socket: &impl Socket) -> bool {
-        if !self.waits() {
-            self.looks += 1;
-            self.scheduled = self.looks < LOOKS;
-            return self.scheduled;
-        }
-        self.looks = 0;
-        if mem::replace(&mut self.overdue, true)
+    /// Sends what has waited since the last such look. What the socket does not take, and its errors, are left to the next call. That a full
+    /// socket has room again is left to the thread that polls.
+    pub fn flush_overdue(&mut self, socket: &impl Socket) {
+        if self.waits()
+            && mem::replace(&mut self.overdue, true)
             && let Ok(count) = socket.send(&self.backlog[self.sent..])
         {
             self.backlog.drain(..self.sent + count);
             self.sent = 0;
         }
-        true
     }
 
     /// Resumes sending where the socket was full; returns whether it took anything, and the token of a large body that

@@ -45,7 +45,8 @@ impl SharedTx {
         };
         if tx.waits() {
             self.vain.store(0, Ordering::Relaxed);
-            return tx.flush_overdue(&*self.socket);
+            tx.flush_overdue(&*self.socket);
+            return true;
         }
         let vain = self.vain.load(Ordering::Relaxed) + 1;
         let patience = self.patience.load(Ordering::Relaxed);
