@@ -18,7 +18,7 @@ use oxifabric_abi::{
     FI_MR_COMPLETE, FI_REFRESH, FI_REMOTE_READ, FI_REMOTE_WRITE, fi_eq_entry, fi_mr_attr,
     fi_mr_modify, fi_ops, fi_ops_mr, fid, fid_domain, fid_mr,
 };
-use oxifabric_mem::{MAX_SEGMENTS, RegionId, Registration};
+use oxifabric_mem::{MAX_SEGMENTS, MemoryKind, RegionId, Registration};
 use oxifabric_provider::domain::{Registered, RegistrationRequest};
 use oxifabric_types::{Caps, Errno, Flags, MrMode};
 
@@ -150,7 +150,7 @@ impl Mr {
     }
 
     /// Returns what a descriptor stands for: nothing when it is that of a region of another domain, which this one's device does not know, or the provider does not number its regions;
-    /// `None` when it is no region's.
+    /// `None` when it is no region's, or that of another domain's region in the memory of a device, which cannot be used without its registration.
     ///
     /// # Safety
     /// `desc` is that of an open region.
@@ -162,7 +162,7 @@ impl Mr {
         // SAFETY: the caller's contract: descriptors are handles (`register`).
         let mr = unsafe { checked::<Self>(desc.cast()) }.ok()?;
         if !core::ptr::eq(&raw const *mr.domain, domain) {
-            return Some(None);
+            return (mr.request.kind == MemoryKind::Host).then_some(None);
         }
         let kind = mr.request.kind;
         Some(mr.registration.map(|region| Registration { region, kind }))

@@ -267,9 +267,9 @@ impl UnexpectedQueue {
         self.shares.keys(&self.messages, peer)
     }
 
-    /// Returns the keys of the messages from a peer if any of them may be of concern when the peer is lost: complete messages that wait are not
-    /// looked at, however many there are.
-    pub(crate) fn keys_in_need_of(&self, peer: PeerId) -> Vec<Key> {
+    /// Returns the keys of the messages from a peer that is lost, if that may be of concern to any of them: where all wait and are complete they are not
+    /// looked at, however many there are. The caller ends those that need the peer, and has the others need it no more.
+    pub(crate) fn keys_in_need_of(&mut self, peer: PeerId) -> Vec<Key> {
         self.shares.keys_in_need(&self.messages, peer)
     }
 

@@ -194,6 +194,7 @@ impl Tx {
         {
             self.backlog.drain(..self.sent + count);
             self.sent = 0;
+            self.overdue = !self.backlog.is_empty();
         }
     }
 

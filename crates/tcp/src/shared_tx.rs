@@ -10,21 +10,21 @@ use oxifabric_tcp_stream::tx::Tx;
 
 use crate::sys::Socket;
 
-/// Vain looks in a row after which a connection is left alone, at first. Twice as many each time, since a connection that holds back again
+/// Empty looks in a row after which a connection is left alone, at first. Twice as many each time, since a connection that holds back again
 /// and again would have a thread started each time.
-const PATIENCE: u32 = 4;
+const EMPTY_LOOKS: u32 = 4;
 
-/// Vain looks in a row after which a connection is left alone at last.
-const PATIENCE_MAX: u32 = 64;
+/// Empty looks in a row after which a connection is left alone at last.
+const EMPTY_LOOKS_MAX: u32 = 64;
 
 /// A socket, and the bytes to be sent over it.
 #[derive(Debug)]
 pub(crate) struct SharedTx {
     socket: Arc<Socket>,
     pub(crate) tx: SwitchLock<Tx>,
-    /// Number of vain looks in a row. This and `patience` are the flusher's alone.
-    vain: AtomicU32,
-    patience: AtomicU32,
+    /// Number of empty looks in a row, and at which number of them the connection is left alone: the flusher's alone.
+    empty_looks: AtomicU32,
+    looks_max: AtomicU32,
 }
 
 impl SharedTx {
@@ -32,8 +32,8 @@ impl SharedTx {
         Self {
             socket,
             tx: SwitchLock::locked(Tx::new(segment, 0)),
-            vain: AtomicU32::new(0),
-            patience: AtomicU32::new(PATIENCE),
+            empty_looks: AtomicU32::new(0),
+            looks_max: AtomicU32::new(EMPTY_LOOKS),
         }
     }
 
@@ -44,19 +44,19 @@ impl SharedTx {
             return true;
         };
         if tx.waits() {
-            self.vain.store(0, Ordering::Relaxed);
+            self.empty_looks.store(0, Ordering::Relaxed);
             tx.flush_overdue(&*self.socket);
             return true;
         }
-        let vain = self.vain.load(Ordering::Relaxed) + 1;
-        let patience = self.patience.load(Ordering::Relaxed);
-        tx.scheduled = vain < patience;
+        let empty_looks = self.empty_looks.load(Ordering::Relaxed) + 1;
+        let looks_max = self.looks_max.load(Ordering::Relaxed);
+        tx.scheduled = empty_looks < looks_max;
         if tx.scheduled {
-            self.vain.store(vain, Ordering::Relaxed);
+            self.empty_looks.store(empty_looks, Ordering::Relaxed);
         } else {
-            self.vain.store(0, Ordering::Relaxed);
-            let more = (patience * 2).min(PATIENCE_MAX);
-            self.patience.store(more, Ordering::Relaxed);
+            self.empty_looks.store(0, Ordering::Relaxed);
+            let more = (looks_max * 2).min(EMPTY_LOOKS_MAX);
+            self.looks_max.store(more, Ordering::Relaxed);
         }
         tx.scheduled
     }
@@ -70,9 +70,9 @@ mod tests {
     use super::*;
 
     /// Has a thread look until it is told that this is over; returns how often it did.
-    fn vain_looks(shared_tx: &SharedTx) -> u32 {
+    fn empty_looks_until_it_is_left_alone(shared_tx: &SharedTx) -> u32 {
         shared_tx.tx.lock().scheduled = true;
-        let looks = (1..=PATIENCE_MAX).find(|_| !shared_tx.flush_overdue());
+        let looks = (1..=EMPTY_LOOKS_MAX).find(|_| !shared_tx.flush_overdue());
         assert!(!shared_tx.tx.lock().scheduled);
         looks.expect("there is an end to it")
     }
@@ -81,15 +81,19 @@ mod tests {
     fn a_connection_that_holds_back_again_and_again_is_looked_after_for_longer() {
         let (a, _b) = UnixStream::pair().expect("the system has room for it");
         let shared_tx = SharedTx::new(Arc::new(Socket::from(OwnedFd::from(a))), None);
-        let looks: Vec<u32> = (0..6).map(|_| vain_looks(&shared_tx)).collect();
+        let looks: Vec<u32> = (0..6)
+            .map(|_| empty_looks_until_it_is_left_alone(&shared_tx))
+            .collect();
         assert_eq!(looks, [4, 8, 16, 32, 64, 64]);
-        // What waits is sent with the second look, and the count of vain ones begins anew.
+        // What waits is sent with the second look, and the count of empty ones begins anew.
         let late = || shared_tx.tx.lock().force(b"late").expect("memory");
         shared_tx.tx.lock().scheduled = true;
-        (0..PATIENCE_MAX - 1).for_each(|_| assert!(shared_tx.flush_overdue()));
-        late();
-        assert!(shared_tx.flush_overdue() && shared_tx.tx.lock().waits());
-        assert!(shared_tx.flush_overdue() && !shared_tx.tx.lock().waits());
-        assert!(shared_tx.flush_overdue(), "not the last vain look yet");
+        (0..EMPTY_LOOKS_MAX - 1).for_each(|_| assert!(shared_tx.flush_overdue()));
+        for _ in 0..2 {
+            late();
+            assert!(shared_tx.flush_overdue() && shared_tx.tx.lock().waits());
+            assert!(shared_tx.flush_overdue() && !shared_tx.tx.lock().waits());
+        }
+        assert!(shared_tx.flush_overdue(), "not the last empty look yet");
     }
 }

@@ -216,7 +216,9 @@ impl EfaRdm {
                 }
             }
             if !self.is_closing {
-                events += self.take_turns(peer, sink) + self.take_backlog(peer, sink);
+                // What has no place in the order of messages goes first: a write that its sender has as complete is not overtaken by messages.
+                events += self.take_backlog(peer, sink);
+                events += self.take_turns(peer, sink);
             }
         }
         events

@@ -218,7 +218,8 @@ impl Device for EfaRdm {
         // of a message is over.
         let look = self.look_at.since(now).max(LOOK_MIN);
         let repeat = self.tx.repeats_at().map(|due| due.since(now));
-        let turn = self.waiting.turn_ends().map(|end| end.since(now));
+        let turn = self.waiting.turn_ends().filter(|_| self.may_post());
+        let turn = turn.map(|end| end.since(now));
         let wake = [(!self.is_quiet).then_some(look), repeat, turn];
         let wake = wake.into_iter().flatten().min();
         if wake.is_some_and(|after| after.is_zero()) {

@@ -1,6 +1,6 @@
 //! What the device has sent, read or written, or failed to, and what is made again because its receiver was not ready. Path class: hot.
 //!
-//! A request is made again as long as its peer is there: one that is to be given up ends only when the device has nothing of it. An endpoint that is being closed
+//! A request is made again as long as its peer is there: a peer that is to be given up ends only when the device has nothing of it. An endpoint that is being closed
 //! reads no memory of the application any more, and makes only those again that take none (docs/adr/0061).
 
 use oxifabric_engine::Sink;
@@ -15,20 +15,21 @@ use crate::status;
 const NOT_READY: u32 = 10;
 
 impl EfaRdm {
-    /// Handles the end of a request that is no receive.
-    pub(super) fn sent(&mut self, completion: &Completion, sink: &mut impl Sink) {
+    /// Handles the end of a request that is no receive; returns whether it is over, and not to be made again.
+    pub(super) fn sent(&mut self, completion: &Completion, sink: &mut impl Sink) -> bool {
         let is_good = completion.status == Status::SUCCESS;
         if !is_good && completion.vendor_err == NOT_READY {
             return self.not_ready(completion.wr_id, sink);
         }
         let Some((at, sent)) = self.tx.ended(completion.wr_id) else {
-            return;
+            return true;
         };
         let result = match is_good {
             true => Ok(()),
             false => Err(self.failed(sent, completion.vendor_err)),
         };
         self.over(at, sent, result, sink);
+        true
     }
 
     /// Tells of the end of a request whose buffer is idle again, but still as it was.
@@ -62,13 +63,16 @@ impl EfaRdm {
         error.errno
     }
 
-    /// Handles a send whose receiver was not ready: it is made again, or fails by itself where the application said that it sees to that.
-    fn not_ready(&mut self, wr_id: u64, sink: &mut impl Sink) {
+    /// Handles a send whose receiver was not ready: it is made again, or fails by itself where the application said that it sees to that. Returns
+    /// whether it is over.
+    fn not_ready(&mut self, wr_id: u64, sink: &mut impl Sink) -> bool {
         if let Some(why) = self.ends(wr_id) {
-            return self.give_up(wr_id, why, sink);
+            self.give_up(wr_id, why, sink);
+            return true;
         }
         if !self.tx.may_fail(wr_id) {
-            return self.tx.not_ready(wr_id, self.now);
+            self.tx.not_ready(wr_id, self.now);
+            return false;
         }
         if let Some((_, sent)) = self.tx.ended(wr_id)
             && let What::Message(token, receipt) = sent.what
@@ -78,19 +82,23 @@ impl EfaRdm {
             }
             sink.sent(token, Err(status::error(NOT_READY, false).errno));
         }
+        true
     }
 
-    /// Makes requests again whose receivers were not ready.
-    pub(super) fn repeat(&mut self, sink: &mut impl Sink) {
+    /// Makes requests again whose receivers were not ready; returns how many are given up instead.
+    pub(super) fn repeat(&mut self, sink: &mut impl Sink) -> usize {
+        let mut given_up = 0;
         while let Some(at) = self.tx.due(self.now) {
             if let Some(why) = self.ends(at.into()) {
                 self.give_up(at.into(), why, sink);
+                given_up += 1;
             } else if let Some(sent) = self.tx.sent(at.into())
                 && let Some(row) = self.peers.get(sent.peer)
             {
                 self.tx.repeat(&self.qp, row.destination(), at, self.now);
             }
         }
+        given_up
     }
 
     /// Returns why a request whose receiver was not ready is not made again; `None` if it is.

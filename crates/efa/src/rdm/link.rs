@@ -112,8 +112,8 @@ impl Link for EfaRdm {
         let mut events = self.tell_deferred(sink);
         events += self.attend(sink);
         events += self.take_completions(sink);
+        events += self.repeat(sink);
         self.go_on_with_accesses();
-        self.repeat(sink);
         self.is_quiet &= events == 0;
         self.look(sink);
         events += self.end_doomed(sink);
@@ -201,8 +201,7 @@ impl EfaRdm {
         let mut events = 0;
         if !self.polled.is_empty() {
             for completion in std::mem::take(&mut self.polled) {
-                self.complete(&completion, sink);
-                events += 1;
+                events += usize::from(self.complete(&completion, sink));
             }
         }
         for _ in 0..BATCHES {
@@ -213,10 +212,9 @@ impl EfaRdm {
             // Taken out, since its completions are read while everything else may change.
             let batch = std::mem::take(&mut self.batch);
             for completion in batch.iter().take(count) {
-                self.complete(completion, sink);
+                events += usize::from(self.complete(completion, sink));
             }
             self.batch = batch;
-            events += count;
             if count < BATCH {
                 break;
             }
@@ -230,19 +228,20 @@ impl EfaRdm {
         self.polled.extend(self.batch.iter().take(count));
     }
 
-    fn complete(&mut self, completion: &Completion, sink: &mut impl Sink) {
+    /// Handles a completion; returns whether anything has happened: a send that its receiver was not ready for has not.
+    fn complete(&mut self, completion: &Completion, sink: &mut impl Sink) -> bool {
         let is_good = completion.status == Status::SUCCESS;
         if is_good && completion.opcode == Opcode::RecvRdmaWithImm {
             self.written(completion, sink);
         }
         if completion.is_unsolicited {
-            return;
+            return true;
         }
         if completion.wr_id & RECEIVE == 0 {
             return self.sent(completion, sink);
         }
         let Some(at) = self.rx.as_mut().and_then(|rx| rx.ended(completion)) else {
-            return;
+            return true;
         };
         if is_good && completion.opcode == Opcode::Recv && !self.is_closing {
             self.received(completion, at, sink);
@@ -250,6 +249,7 @@ impl EfaRdm {
         if let Some(rx) = &mut self.rx {
             rx.release(at);
         }
+        true
     }
 
     /// Reports what a peer's device has written.

@@ -1,7 +1,7 @@
 //! What the device has to send: packets in buffers of registered memory, until the device says that the peer's device has them, and reads and writes, short
 //! ones out of such buffers.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +12,10 @@ use oxifabric_types::{Errno, Instant, PeerId};
 
 /// The most bytes that any device carries inline, in a request.
 const INLINE: usize = 128;
-/// How long a packet waits before it is sent again to a receiver that was not ready, where the device does not try by itself.
-const NOT_READY: Duration = Duration::from_micros(500);
+/// How long a request waits before it is made again for a receiver that was not ready, after the device has tried as often as it was told to; twice as long each
+/// time, but no longer than the second.
+const PAUSE: Duration = Duration::from_micros(500);
+const PAUSE_MAX: Duration = Duration::from_millis(32);
 
 /// The sends of an endpoint.
 #[derive(Debug)]
@@ -25,8 +27,8 @@ pub(super) struct TxPool {
     idle: Vec<u32>,
     /// Packets that are put together, to be sent at once.
     staged: Vec<u32>,
-    /// Packets that are to be sent again, and when.
-    again: VecDeque<(u32, Instant)>,
+    /// When requests are to be made again, and which.
+    again: BTreeSet<(Instant, u32)>,
 }
 
 /// A buffer, and the request that it is for.
@@ -34,6 +36,18 @@ pub(super) struct TxPool {
 struct Slot {
     request: Request,
     sent: Option<Sent>,
+    /// The next pause before it is made again.
+    pause: Duration,
+}
+
+impl Slot {
+    fn new(request: Request, sent: Option<Sent>) -> Self {
+        Self {
+            request,
+            sent,
+            pause: PAUSE,
+        }
+    }
 }
 
 /// What the device is asked to do.
@@ -115,16 +129,10 @@ impl TxPool {
             memory: pd.allocate(len, Access::LOCAL_WRITE)?,
             packet,
             inline: inline.min(INLINE),
-            slots: vec![
-                Slot {
-                    request: Request::Packet(0),
-                    sent: None
-                };
-                count
-            ],
+            slots: vec![Slot::new(Request::Packet(0), None); count],
             idle: (0..count as u32).rev().collect(),
             staged: Vec::new(),
-            again: VecDeque::new(),
+            again: BTreeSet::new(),
         })
     }
 
@@ -203,10 +211,7 @@ impl TxPool {
                 Request::Pieces([own, Piece::NONE], 1)
             }
         };
-        self.slots[at as usize] = Slot {
-            request,
-            sent: Some(sent),
-        };
+        self.slots[at as usize] = Slot::new(request, Some(sent));
         Ok(())
     }
 
@@ -291,10 +296,7 @@ impl TxPool {
         request: Request,
         sent: Sent,
     ) -> Result<(), Errno> {
-        self.slots[at as usize] = Slot {
-            request,
-            sent: Some(sent),
-        };
+        self.slots[at as usize] = Slot::new(request, Some(sent));
         if let Err(errno) = self.post(qp, to, at) {
             self.slots[at as usize].sent = None;
             return Err(errno);
@@ -384,27 +386,30 @@ impl TxPool {
 
     /// Has a request made again whose receiver was not ready.
     pub(super) fn not_ready(&mut self, wr_id: u64, now: Instant) {
-        if let Ok(at) = u32::try_from(wr_id) {
-            self.again.push_back((at, now.after(NOT_READY)));
+        if let Ok(at) = u32::try_from(wr_id)
+            && let Some(slot) = self.slots.get_mut(at as usize)
+        {
+            self.again.insert((now.after(slot.pause), at));
+            slot.pause = (slot.pause * 2).min(PAUSE_MAX);
         }
     }
 
     /// Returns the next request that is due to be made again.
     pub(super) fn due(&mut self, now: Instant) -> Option<u32> {
-        let (at, _) = self.again.pop_front_if(|(_, due)| *due <= now)?;
-        Some(at)
+        let &(due, at) = self.again.first()?;
+        (due <= now && self.again.remove(&(due, at))).then_some(at)
     }
 
     /// Sends a packet again.
     pub(super) fn repeat(&mut self, qp: &Qp, to: Destination<'_>, at: u32, now: Instant) {
         if self.post(qp, to, at).is_err() {
-            self.again.push_back((at, now.after(NOT_READY)));
+            self.again.insert((now.after(PAUSE), at));
         }
     }
 
     /// Returns when the next request is due to be made again, if one is.
     pub(super) fn repeats_at(&self) -> Option<Instant> {
-        self.again.front().map(|(_, due)| *due)
+        self.again.first().map(|(due, _)| *due)
     }
 
     /// Returns whether the device has a request to this peer, or will have it again.

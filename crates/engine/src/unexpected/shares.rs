@@ -112,17 +112,17 @@ impl Shares {
         row.all.iter(messages).map(|(key, _)| key).collect()
     }
 
-    /// Lists the messages of a peer if one of them may be of concern when the peer is lost.
-    pub(super) fn keys_in_need(&self, messages: &Slab<Message>, from: PeerId) -> Vec<Key> {
-        match self.rows.get(from.index()) {
-            Some(row) if row.may_need_peer => self.keys(messages, from),
-            Some(row) => {
-                let mut all = row.all.iter(messages);
-                debug_assert!(all.all(|(_, message)| !message.needs_sender()));
-                Vec::new()
-            }
-            None => Vec::new(),
+    /// Lists the messages of a peer that is lost, if that may be of concern to one of them. What the caller leaves of them needs the peer no more.
+    pub(super) fn keys_in_need(&mut self, messages: &Slab<Message>, from: PeerId) -> Vec<Key> {
+        let Some(row) = self.rows.get_mut(from.index()) else {
+            return Vec::new();
+        };
+        if core::mem::take(&mut row.may_need_peer) {
+            return self.keys(messages, from);
         }
+        let mut all = row.all.iter(messages);
+        debug_assert!(all.all(|(_, message)| !message.needs_sender()));
+        Vec::new()
     }
 
     /// Returns the peers that have messages.

@@ -22,36 +22,19 @@ const ATTEMPTS: usize = 4;
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// How many times as long as undisturbed a round may take.
 const FAIR: f64 = 2.0;
-/// How many turns attackers have whose own processor time is counted too: that of a generation counts when it has ended.
-const LONG: u32 = 5;
-
-/// A turn: the rounds that were done, and the processor time of the players.
-struct Turn {
-    played: u64,
-    used: Duration,
-}
-
-impl Turn {
-    fn pace(&self) -> f64 {
-        self.played as f64 / self.used.as_secs_f64()
-    }
-}
+/// How many processes of attackers end while they are compared with what they cost.
+const GENERATIONS: usize = 30;
 
 impl Players {
     /// Returns how many rounds are done in a second of processor time of one turn, in which `meanwhile` is repeated.
-    pub(crate) fn pace(&self, meanwhile: impl FnMut()) -> f64 {
-        self.turn(TURN, meanwhile).pace()
-    }
-
-    /// Lets the players play for some processor time at least, in which `meanwhile` is repeated.
-    fn turn(&self, enough: Duration, mut meanwhile: impl FnMut()) -> Turn {
+    pub(crate) fn pace(&self, mut meanwhile: impl FnMut()) -> f64 {
         let used = || processor::time_of_process(self.id());
         let (start, before, used_before) = (Instant::now(), self.recorded(), used());
         loop {
             meanwhile();
             let (played, used) = (self.recorded() - before, used() - used_before);
-            if used >= enough && played >= ROUNDS {
-                return Turn { played, used };
+            if used >= TURN && played >= ROUNDS {
+                return played as f64 / used.as_secs_f64();
             }
             assert!(
                 start.elapsed() < TIMEOUT,
@@ -99,21 +82,36 @@ impl Players {
         panic!("rounds a second alone and beside the attack: {seen:?}");
     }
 
-    /// Requires that attackers spend at least as much processor time as they cost the players: no peer can be kept from sending, but what is
-    /// sent must not be dearer to take than to send. `attack` starts the attackers, whose processes end one after the other.
+    /// Requires that attackers spend more processor time than they cost the players: no peer can be kept from sending, but what is sent must not
+    /// be dearer to take than to send. `attack` starts the attackers; their processes end one after the other, each of which `ended` counts.
     #[track_caller]
-    pub(crate) fn expect_cheaper_than(&mut self, mut attack: impl FnMut() -> Process) {
+    pub(crate) fn expect_cheaper_than(
+        &mut self,
+        mut attack: impl FnMut() -> Process,
+        ended: impl Fn(&Process) -> usize,
+    ) {
         let mut seen = Vec::new();
         for _ in 0..ATTEMPTS {
             let alone = self.usual_pace();
-            let attackers = attack();
-            let spent = || processor::time_of_ended_children(attackers.id()).as_secs_f64();
-            let before = spent();
-            let turn = self.turn(TURN * LONG, || thread::sleep(GLANCE));
-            let (cost, spent) = (
-                turn.used.as_secs_f64() - turn.played as f64 / alone,
-                spent() - before,
-            );
+            let mut attackers = attack();
+            // From the end of one process to that of another one, so that their time is all that was spent.
+            let mut wait_for = |count| {
+                let over = attackers.until(|process| ended(process) >= count);
+                assert_eq!(over, Ok(()), "{}", attackers.stderr());
+                let spent = processor::time_of_ended_children(attackers.id());
+                (
+                    ended(&attackers),
+                    spent.as_secs_f64(),
+                    self.recorded(),
+                    processor::time_of_process(self.id()),
+                )
+            };
+            let (first, spent_before, played_before, used_before) = wait_for(1);
+            let (_, spent, played, used) = wait_for(first + GENERATIONS);
+            let spent = spent - spent_before;
+            let used = (used - used_before).as_secs_f64();
+            let cost = used - (played - played_before) as f64 / alone;
+            assert!(spent > 0.0, "the attackers did nothing");
             if cost < spent {
                 return;
             }
