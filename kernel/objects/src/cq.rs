@@ -85,20 +85,16 @@ impl Task for Cq {
     /// Does the work of the endpoints that have some, and calls the consumer, if it wants to be called and there is something to read: for what
     /// endpoints bring, no second worker is needed.
     fn run(self: Arc<Self>) {
-        let works = {
-            let mut state = self.state.lock();
-            (state.is_running, state.is_added) = (true, true);
-            state.first_feeders()
-        };
-        let serve = || works.iter().flatten().for_each(|work| work.serve());
-        serve();
+        self.state.lock().is_running = true;
+        self.serve_feeders();
         for _ in 0..CALLS {
             let Some((call, arg)) = self.state.lock().next_call() else {
                 return;
             };
             self.set_busy(true);
-            // What was asked of this work before it was busy is not left until the function returns, which may wait for it.
-            serve();
+            // What was asked of this work before it was busy is not left until the function returns, which may wait for it; also of an
+            // endpoint that was bound meanwhile.
+            self.serve_feeders();
             // SAFETY: the consumer's function, with its argument; the queue is open, as closing it waits for this work.
             unsafe { call(self.fid.as_ptr(), arg) }
             self.set_busy(false);
@@ -295,7 +291,12 @@ impl Cq {
 
     /// Sets what is called. The one before is not called any more when this returns, unless that is what calls this.
     fn set_callback(&self, callback: Callback) {
-        self.state.lock().callback = callback.call.map(|_| callback);
+        {
+            let mut state = self.state.lock();
+            state.callback = callback.call.map(|_| callback);
+            // It is called for what is there already.
+            state.is_added = true;
+        }
         if let Some(work) = &self.work
             && !work.is_current()
         {
@@ -308,6 +309,12 @@ impl Cq {
         if let Some(work) = &self.work {
             work.queue();
         }
+    }
+
+    /// Does the work of the first few endpoints, if some was asked for.
+    fn serve_feeders(&self) {
+        let works = self.state.lock().first_feeders();
+        works.iter().flatten().for_each(|work| work.serve());
     }
 
     /// Says whether the consumer is called: endpoints do not wait for that.

@@ -16,7 +16,8 @@ const THROUGH_LEVEL: u32 = 7;
 
 /// What is run.
 pub trait Task: Send + Sync + 'static {
-    /// Does what there is to do. Never runs twice at once; runs again if it was asked for meanwhile.
+    /// Does what there is to do. Runs again if it was asked for meanwhile. A worker and a thread that does the work in its place may run it at once: it
+    /// takes a lock of its own.
     fn run(self: Arc<Self>);
 }
 
@@ -98,7 +99,7 @@ impl Work {
         self.raw.is_current()
     }
 
-    /// Waits until it does not run, and was not asked to. Not for the task itself.
+    /// Waits until it does not run, and was not asked to. Not for the task itself, nor for a work that passes through another one.
     pub fn finish(&self) {
         self.raw.cancel();
     }
