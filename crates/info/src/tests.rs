@@ -114,7 +114,7 @@ fn a_list_keeps_its_order() {
     assert_eq!(read(next), Ok(second));
     // SAFETY: the second entry is there.
     assert!(unsafe { (*next).next }.is_null());
-    assert!(to_c_list(&[]).is_null());
+    assert!(to_c_list(&[] as &[Info]).is_null());
 }
 
 #[test]

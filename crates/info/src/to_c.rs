@@ -1,5 +1,6 @@
 //! An owned [`Info`] as a C program gets it.
 
+use core::borrow::Borrow;
 use core::ptr;
 
 use oxifabric_abi::{fi_domain_attr, fi_ep_attr, fi_fabric_attr, fi_info, fi_rx_attr, fi_tx_attr};
@@ -26,10 +27,10 @@ pub fn to_c(info: &Info) -> *mut fi_info {
 }
 
 /// Builds a list in the order of `infos`; null when there is none or memory is out.
-pub fn to_c_list(infos: &[Info]) -> *mut fi_info {
+pub fn to_c_list(infos: &[impl Borrow<Info>]) -> *mut fi_info {
     let mut head: *mut fi_info = ptr::null_mut();
     for info in infos.iter().rev() {
-        let entry = to_c(info);
+        let entry = to_c(info.borrow());
         // SAFETY: `to_c` returns null or an entry of our own; `head` is a list of ours.
         unsafe {
             let Some(filled) = entry.as_mut() else {

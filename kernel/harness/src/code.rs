@@ -4,8 +4,9 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Largest frame of a function, in bytes.
-const LARGEST_FRAME: u64 = 1024;
+/// Largest frame of a function, in bytes: a kibibyte, which all frames stay below where this was measured, and by how much frames differ from
+/// build to build. Which functions are compiled into which depends on the names of crates, and these on where the sources are.
+const LARGEST_FRAME: u64 = 1024 + 128;
 
 /// Checks the instructions of all modules.
 ///
@@ -73,9 +74,9 @@ mod tests {
 
     const CODE: &str = "\
 0000000000000010 <small>:
-  10:	sub    $0x400,%rsp
+  10:	sub    $0x480,%rsp
 0000000000000020 <large>:
-  20:	sub    $0x408,%rsp
+  20:	sub    $0x488,%rsp
   28:	sub    $0x1000,%rax
   2c:	sub    $0xffffffffffffff80,%rsp
 0000000000000030 <vector>:
@@ -88,7 +89,7 @@ mod tests {
         assert_eq!(
             breaches,
             [
-                "large has a frame of 1032 bytes",
+                "large has a frame of 1160 bytes",
                 "vector uses vector registers: 30:\tmovups %xmm0,(%rdi)"
             ]
         );

@@ -1,5 +1,6 @@
 //! fi_getinfo over all providers.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ffi::{c_char, c_int};
@@ -41,13 +42,14 @@ pub unsafe fn getinfo(
         // SAFETY: the caller's contract.
         let offers = unsafe { offers(provider, version, node, service, flags, hints) };
         for offer in &offers {
-            fit(offer, read.as_deref(), version, &mut found).unwrap_or_else(|reasons| {
-                missed.push(Missed {
+            match match_boxed(offer, read.as_deref(), version) {
+                Ok(info) => found.push(info),
+                Err(reasons) => missed.push(Missed {
                     provider: provider.name.clone(),
                     kind: offer.ep.kind,
                     reasons,
-                });
-            });
+                }),
+            }
         }
     }
     if found.is_empty() {
@@ -69,18 +71,6 @@ struct Missed {
     reasons: Vec<Reason>,
 }
 
-/// Adds an offer, narrowed to the hints. Apart, as it passes the stack on its way from the heap.
-#[inline(never)]
-fn fit(
-    offer: &Info,
-    hints: Option<&Info>,
-    version: u32,
-    found: &mut Vec<Info>,
-) -> Result<(), Vec<Reason>> {
-    found.push(*match_boxed(offer, hints, version)?);
-    Ok(())
-}
-
 /// Returns what a provider offers; nothing if it fails, which the log says.
 ///
 /// # Safety
@@ -93,7 +83,7 @@ unsafe fn offers(
     service: c_int,
     flags: u64,
     hints: *mut fi_info,
-) -> Vec<Info> {
+) -> Vec<Box<Info>> {
     let (Some(getinfo), Some(freeinfo)) = (provider.calls.getinfo, provider.calls.freeinfo) else {
         return Vec::new();
     };
@@ -112,7 +102,7 @@ unsafe fn offers(
         while let Some(entry) = at.as_ref() {
             if let Ok(mut info) = boxed_from_c(entry) {
                 info.fabric.prov_name.clone_from(&provider.name);
-                offers.push(*info);
+                offers.push(info);
             }
             at = entry.next;
         }
