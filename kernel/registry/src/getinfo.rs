@@ -76,6 +76,10 @@ struct Missed {
 /// # Safety
 /// As [`getinfo`].
 #[inline(never)]
+#[expect(
+    clippy::vec_box,
+    reason = "an entry that is moved passes the stack, which is short"
+)]
 unsafe fn offers(
     provider: &InUse,
     version: u32,
