@@ -127,21 +127,18 @@ impl Shares {
 
     /// Returns the peers that have messages.
     pub(super) fn peers(&self) -> impl Iterator<Item = PeerId> {
-        let peers = (0..).map(PeerId).zip(&self.rows);
-        let peers = peers.filter(|(_, row)| row.all.len() > 0);
-        peers.map(|(peer, _)| peer)
+        self.peers_with(|_, row| row.all.len() > 0)
     }
 
     /// Returns the peers that still owe parts of messages.
     pub(super) fn debtors(&self, messages: &Slab<Message>) -> impl Iterator<Item = PeerId> {
+        self.peers_with(|peer, row| row.may_need_peer && self.any(messages, peer, Message::is_owed))
+    }
+
+    fn peers_with(&self, which: impl Fn(PeerId, &Share) -> bool) -> impl Iterator<Item = PeerId> {
         let peers = (0..).map(PeerId).zip(&self.rows);
-        let owes = |row: &Share| {
-            let mut all = row.all.iter(messages);
-            row.may_need_peer && all.any(|(_, message)| message.is_owed())
-        };
-        peers
-            .filter(move |(_, row)| owes(row))
-            .map(|(peer, _)| peer)
+        let chosen = peers.filter(move |(peer, row)| which(*peer, row));
+        chosen.map(|(peer, _)| peer)
     }
 
     /// Returns whether a peer has a message that `which` chooses.
