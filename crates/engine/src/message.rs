@@ -109,14 +109,18 @@ impl Message {
         moved && !matches!(self.rx_data, RxData::Remote(_) | RxData::Deferred)
     }
 
-    /// Returns whether the loss of its sender is of concern: it is not complete, does not wait, or is to be answered.
-    pub(crate) const fn needs_sender(&self) -> bool {
-        let waits = matches!(
+    /// Returns whether it waits for a receive, or for the one that claimed it.
+    pub(crate) const fn waits(&self) -> bool {
+        matches!(
             self.match_state,
             MatchState::Waiting | MatchState::Claimed(_)
-        );
+        )
+    }
+
+    /// Returns whether the loss of its sender is of concern: it is not complete, does not wait, or is to be answered.
+    pub(crate) const fn needs_sender(&self) -> bool {
         let to_answer = !HeaderFlags::DATA.contains(self.arrival.flags);
-        !waits || !self.is_here() || to_answer
+        !self.waits() || !self.is_here() || to_answer
     }
 
     /// Returns whether its sender has to send more of it unasked. After an Rts the sender waits for this end.

@@ -243,10 +243,7 @@ impl UnexpectedQueue {
             return;
         };
         message.rx_data = rx_data;
-        if matches!(
-            message.match_state,
-            MatchState::Waiting | MatchState::Claimed(_)
-        ) {
+        if message.waits() {
             let (from, cost) = (message.arrival.from, message.cost());
             self.charge(from, cost);
         }
@@ -254,12 +251,14 @@ impl UnexpectedQueue {
 
     /// Takes a message out altogether.
     pub(crate) fn remove(&mut self, key: Key) -> Option<Message> {
-        self.leave_queue(key);
-        self.uncharge(key);
+        let message = self.messages.get(key)?;
+        let (waits, from) = (message.waits(), message.arrival.from);
+        if waits {
+            self.leave_queue(key);
+            self.uncharge(key);
+        }
         self.unname(key);
-        let from = self.messages.get(key)?.arrival.from;
-        self.shares.unlink(&mut self.messages, from, key);
-        self.messages.remove(key)
+        self.shares.remove(&mut self.messages, from, key)
     }
 
     /// Returns the keys of all messages from a peer.
@@ -347,10 +346,7 @@ impl UnexpectedQueue {
         let Some(message) = self.messages.get(key) else {
             return;
         };
-        if matches!(
-            message.match_state,
-            MatchState::Waiting | MatchState::Claimed(_)
-        ) {
+        if message.waits() {
             let cost = message.cost();
             self.shares.uncharge(message.arrival.from, cost);
             self.held_bytes -= cost;

@@ -345,7 +345,7 @@ impl Conn {
 
     /// Asks the sender of the next long messages to copy a part of them, as long as the lane has space for requests.
     pub(crate) fn request_sender_copies(&mut self) {
-        while self.ending.is_none() && self.has_cell() {
+        while self.ending.is_none() && self.cma.has_request() && self.has_cell() {
             let Some(cell) = self.cma.next_request() else {
                 return;
             };
@@ -364,6 +364,7 @@ impl Conn {
     }
 
     /// Pushes a cell that accesses may overtake.
+    #[inline]
     fn push_unordered(&mut self, cell: &Cell) {
         self.direct.order.note_unordered(self.tx.pushed());
         self.push(cell, 0, false);

@@ -7,10 +7,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use oxifabric_engine::{OpenRegion, Target};
-use oxifabric_types::Flags;
+use oxifabric_provider::clock;
+use oxifabric_types::{Flags, Instant};
 use oxifabric_wire::shm::cell::{Body, Cell};
 
 use crate::doorbell::full_fence;
@@ -252,9 +253,9 @@ impl DirectAccess {
 
     /// Returns whether the peer was there a moment ago, or `is_there` finds it now: its process may run another program meanwhile.
     pub(crate) fn was_there(&mut self, is_there: impl FnOnce() -> bool) -> bool {
-        let now = Instant::now();
+        let now = clock::exact();
         if let Some(seen) = self.seen
-            && now.duration_since(seen) < RECHECK_AFTER
+            && now.since(seen) < RECHECK_AFTER
         {
             return true;
         }

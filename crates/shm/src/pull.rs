@@ -209,18 +209,25 @@ impl CmaQueue {
         });
     }
 
-    /// Returns the cell that asks the sender to copy a part of the next message that is worth it, if there is one. No
-    /// request goes to a sender that copies messages of ours: it has no time for its own.
-    pub(crate) fn next_request(&mut self) -> Option<Cell> {
+    /// Returns whether there is a message of which its sender should copy a part, and has not been asked.
+    pub(crate) fn has_request(&self) -> bool {
+        self.next_to_share().is_some()
+    }
+
+    /// Returns the place of the next message that is worth a request. None goes to a sender that copies messages of ours: it has no time for its own.
+    fn next_to_share(&self) -> Option<usize> {
         if !self.exposed.is_empty() {
             return None;
         }
+        let mut first = self.pulls.iter().take(SLOTS);
+        first.position(|pull| matches!(pull.sharing, Sharing::Possible) && pull.done == 0)
+    }
+
+    /// Returns the cell that asks the sender to copy a part of the next message that is worth it, if there is one.
+    pub(crate) fn next_request(&mut self) -> Option<Cell> {
+        let at = self.next_to_share()?;
         let slot = self.used.iter().position(|used| !used)?;
-        let pull = self
-            .pulls
-            .iter_mut()
-            .take(SLOTS)
-            .find(|pull| matches!(pull.sharing, Sharing::Possible) && pull.done == 0)?;
+        let pull = self.pulls.get_mut(at)?;
         let ([source], [target]) = (pull.remote.pieces(), pull.into.segments()) else {
             return None;
         };

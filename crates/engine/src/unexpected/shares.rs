@@ -70,12 +70,17 @@ impl Shares {
         row.all.push_back(messages, key);
     }
 
-    /// Removes a message of the peer that leaves the table.
-    pub(super) fn unlink(&mut self, messages: &mut Slab<Message>, from: PeerId, key: Key) {
-        if let Some(row) = self.rows.get_mut(from.index()) {
-            row.all.unlink(messages, key);
-            row.may_need_peer &= row.all.len() > 0;
-        }
+    /// Takes a message of the peer out of the table.
+    pub(super) fn remove(
+        &mut self,
+        messages: &mut Slab<Message>,
+        from: PeerId,
+        key: Key,
+    ) -> Option<Message> {
+        let row = self.rows.get_mut(from.index())?;
+        let message = row.all.remove(messages, key);
+        row.may_need_peer &= row.all.len() > 0;
+        message
     }
 
     /// Charges the peer for a message that waits from now on.
@@ -224,7 +229,7 @@ mod tests {
         let keys = shares.keys(&messages, leaver);
         assert_eq!(keys.len(), steps);
         for key in keys {
-            shares.unlink(&mut messages, leaver, key);
+            shares.remove(&mut messages, leaver, key);
         }
         assert_eq!(shares.keys(&messages, leaver), []);
     }
@@ -249,7 +254,7 @@ mod tests {
         assert_eq!(shares.peers().collect::<Vec<_>>(), [complete, owing]);
         assert_eq!(shares.keys_in_need(&messages, complete), []);
         assert_eq!(shares.keys_in_need(&messages, owing), [remote]);
-        shares.unlink(&mut messages, owing, remote);
+        shares.remove(&mut messages, owing, remote);
         assert_eq!(shares.peers().collect::<Vec<_>>(), [complete]);
     }
 }

@@ -6,7 +6,10 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use oxifabric_provider::clock;
+use oxifabric_types::Instant;
 
 use super::check;
 use super::socket::Credentials;
@@ -111,9 +114,9 @@ impl Identity {
 
     /// Returns whether the process runs, or did a moment ago: before anything is read from it or written to it.
     pub(crate) fn ran_just_now(&mut self) -> bool {
-        let now = Instant::now();
+        let now = clock::exact();
         if let Some(seen) = self.seen
-            && now.duration_since(seen) < RECHECK_AFTER
+            && now.since(seen) < RECHECK_AFTER
         {
             return true;
         }
