@@ -17,8 +17,7 @@ use oxifabric_mem::{Iov, IovSegment};
 use oxifabric_sync::spsc::{Cell as LaneCell, Layout};
 use oxifabric_types::{Errno, Instant, PeerId};
 use oxifabric_wire::shm::cell::{
-    self, Cell, INLINE, INLINE_ACCESS, INLINE_ACCESS_WORDS, MAX_PIECES, MAX_TARGETS, PIECE, Rest,
-    TARGET,
+    self, Cell, INLINE, INLINE_ACCESS, MAX_PIECES, MAX_TARGETS, PIECE, Rest, TARGET,
 };
 
 use crate::direct::{DirectAccess, GRANT, SHORTEST};
@@ -474,6 +473,7 @@ impl Conn {
             return match arrived.meta {
                 meta if cell::is_ring(meta) => self.deliver_ring(&arrived, sink),
                 meta if cell::is_one_target(meta) => self.deliver_one_target(&arrived, sink),
+                meta if cell::is_access(meta) => self.deliver_short_write(&arrived, sink),
                 _ => self.deliver_other(&arrived, sink),
             };
         }
@@ -500,9 +500,6 @@ impl Conn {
             return self.accept_link(&cell, words).map(|()| Some(0));
         }
         let header = header_of(&cell).ok_or(Errno::PROTO)?;
-        if let cell::Body::Access { key, words, len } = cell.body {
-            return self.deliver_short_write(&header, key, words, len, sink);
-        }
         if let cell::Body::Targeted {
             ring_len,
             targets,
@@ -568,12 +565,14 @@ impl Conn {
     #[inline(never)]
     fn deliver_short_write(
         &mut self,
-        header: &Header,
-        key: u64,
-        words: [u64; INLINE_ACCESS_WORDS],
-        len: u8,
+        arrived: &LaneCell,
         sink: &mut impl Sink,
     ) -> Result<Option<usize>, Errno> {
+        let cell = Cell::parse_access(arrived.meta, &arrived.words).map_err(|_| Errno::PROTO)?;
+        let header = header_of(&cell).ok_or(Errno::PROTO)?;
+        let cell::Body::Access { key, words, len } = cell.body else {
+            return Err(Errno::PROTO);
+        };
         if header.kind != Kind::Write || len == 0 {
             return Err(Errno::PROTO);
         }
@@ -584,7 +583,7 @@ impl Conn {
         };
         let bytes = cell::access_bytes(words);
         let whole = &bytes[..usize::from(len).min(INLINE_ACCESS)];
-        let header = Header { tag: 0, ..*header };
+        let header = Header { tag: 0, ..header };
         let placement = sink.access(self.peer, &header, &[target], Body::Whole(whole));
         place(placement, whole, 0, sink)
     }

@@ -185,21 +185,10 @@ impl Cell {
     pub fn parse(meta: u32, words: &[u64; 7]) -> Result<Self, CellError> {
         let form = (meta >> shift::FORM) as u8;
         let ring_len = (words[word::ID] >> 32) as u32;
-        let mut len = words[word::LEN];
+        let len = words[word::LEN];
         let body = match form {
             form::INLINE => return Self::parse_inline(meta, words),
-            form::ACCESS => {
-                let inline = (meta >> shift::INLINE_LEN) as u8;
-                if usize::from(inline) > INLINE_ACCESS {
-                    return Err(CellError::InlineTooLong(inline));
-                }
-                len = u64::from(inline);
-                Body::Access {
-                    key: words[word::LEN],
-                    words: core::array::from_fn(|at| words[word::ADDRESS + at]),
-                    len: inline,
-                }
-            }
+            form::ACCESS => return Self::parse_access(meta, words),
             form::RING => return Ok(Self::parse_ring(meta, words).0),
             form::BARE => Body::Bare,
             form::REMOTE => Body::Remote {
@@ -225,6 +214,24 @@ impl Cell {
         let len = (words[word::ID] >> 32) as u32;
         let cell = Self::with_body(meta, words, words[word::LEN], Body::Ring { len });
         (cell, len as usize)
+    }
+
+    /// Reads a cell that [`is_access`] says brings the body of a short write along.
+    ///
+    /// # Errors
+    /// As [`Cell::parse_inline`].
+    #[inline(always)]
+    pub fn parse_access(meta: u32, words: &[u64; 7]) -> Result<Self, CellError> {
+        let len = (meta >> shift::INLINE_LEN) as u8;
+        if usize::from(len) > INLINE_ACCESS {
+            return Err(CellError::InlineTooLong(len));
+        }
+        let body = Body::Access {
+            key: words[word::LEN],
+            words: core::array::from_fn(|at| words[word::ADDRESS + at]),
+            len,
+        };
+        Ok(Self::with_body(meta, words, u64::from(len), body))
     }
 
     /// Reads a cell that [`is_one_target`] says is about one piece of memory; returns it, the key and how long the body in the
@@ -341,6 +348,12 @@ pub const fn is_inline(meta: u32) -> bool {
 #[inline(always)]
 pub const fn is_ring(meta: u32) -> bool {
     (meta >> shift::FORM) as u8 == form::RING
+}
+
+/// Returns whether a cell brings the body of a short write along, [`Body::Access`].
+#[inline(always)]
+pub const fn is_access(meta: u32) -> bool {
+    (meta >> shift::FORM) as u8 == form::ACCESS
 }
 
 /// Returns whether a cell is about one piece of the receiver's memory, [`Body::OneTarget`].
