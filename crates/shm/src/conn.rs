@@ -337,9 +337,10 @@ impl Conn {
     /// Pulls a message at once, if its sender would not copy a part of it, and runs. Returns whether the message is complete; if not, it is
     /// left to the next poll.
     pub(crate) fn pull_now(&mut self, remote: &RemoteIov, into: &Iov) -> bool {
+        let is_alone = self.cma.came_alone() && self.rx.peek().is_none();
         self.ending.is_none()
             && self.process.ran_just_now()
-            && self.cma.copy_now(self.process.pid(), remote, into)
+            && (self.cma).copy_now(self.process.pid(), remote, into, is_alone)
     }
 
     /// Asks the sender of the next long messages to copy a part of them, as long as the lane has space for requests.

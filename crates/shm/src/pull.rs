@@ -57,6 +57,8 @@ pub(crate) struct CmaQueue {
     pull_chunk: usize,
     /// How many of them are left in this poll, once it is known that the peer's process runs.
     left: Option<usize>,
+    /// How many messages were announced since the last one was to be copied, but for those that were copied as they came.
+    announced: u32,
     /// Which messages are pulled.
     pub(crate) threshold: RndvThreshold,
     /// Whether this side failed to write the peer's memory, and no longer tries.
@@ -130,6 +132,7 @@ impl CmaQueue {
             threshold,
             pull_chunk,
             left: None,
+            announced: 0,
             pulls: VecDeque::new(),
             copies: VecDeque::new(),
             exposed: ExposedMessages::default(),
@@ -177,10 +180,26 @@ impl CmaQueue {
         self.left = self.left.map(|left| left.saturating_sub(len));
     }
 
+    /// Takes note of a message that was announced and is not copied yet.
+    pub(crate) fn note_announced(&mut self) {
+        self.announced = self.announced.saturating_add(1);
+    }
+
+    /// Returns whether the message that is to be copied now is the only one that was announced since the last one.
+    pub(crate) fn came_alone(&mut self) -> bool {
+        std::mem::take(&mut self.announced) == 1
+    }
+
     /// Copies a message of which its sender would not copy a part, if no other pull is under way. Returns whether it is complete; if not, the
     /// caller gives it to [`CmaQueue::begin`], which reports why.
-    pub(crate) fn copy_now(&mut self, pid: i32, remote: &RemoteIov, into: &Iov) -> bool {
-        if !self.may_copy_now(into.len() as u64, || false) {
+    pub(crate) fn copy_now(
+        &mut self,
+        pid: i32,
+        remote: &RemoteIov,
+        into: &Iov,
+        is_alone: bool,
+    ) -> bool {
+        if !self.may_copy_now(into.len() as u64, || is_alone) {
             return false;
         }
         let is_copied = copy_part(pid, remote, into, 0, into.len()).is_ok();

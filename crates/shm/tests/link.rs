@@ -263,6 +263,41 @@ fn a_message_is_copied_in_the_poll_in_which_it_arrives_unless_its_sender_would_h
     }
 }
 
+/// Sends so many messages of a length from which their sender helps to copy them, and asks for the first one when all have arrived; returns what the link says.
+fn asked_late(count: u32) -> Option<Result<Posted, PostError>> {
+    let (mut a, mut b, to_b, _) = pair(&params());
+    if !a.link.limits(to_b).pull {
+        println!("SKIP: {:?}", a.link.directory().reason(to_b));
+        return None;
+    }
+    let source = pattern(params().assist_size, 3);
+    let mut target = vec![0; source.len()];
+    for id in 0..count {
+        let rts = header(Kind::TaggedRts, id, source.len());
+        assert_eq!(a.try_post(to_b, rts, &lend(&source)), Ok(Posted::Done));
+    }
+    a.link.flush();
+    b.until("all arrive", |sink| sink.arrived.len() == count as usize);
+    let first = b.sink.arrived.pop_front().expect("just seen");
+    let remote = first.remote.expect("the sender's memory");
+    let into = lend_for_writing(&mut target);
+    let asked = b.link.pull(first.from, &remote, into, RxToken(1));
+    if asked == Ok(Posted::Pending) {
+        b.until("the pull ends", |sink| !sink.pulled.is_empty());
+    }
+    assert!(target == source);
+    Some(asked)
+}
+
+#[test]
+fn a_message_that_came_alone_is_copied_at_once_although_its_receive_comes_later() {
+    for (count, expected) in [(1, Posted::Done), (2, Posted::Pending)] {
+        if let Some(asked) = asked_late(count) {
+            assert_eq!(asked, Ok(expected), "{count} messages");
+        }
+    }
+}
+
 #[test]
 fn a_poll_copies_no_more_than_a_chunk() {
     let lengths = [10_000; 12];

@@ -20,6 +20,7 @@ impl Conn {
         sink: &mut impl Sink,
     ) -> Placement {
         if !self.may_read(header.len, &piece) {
+            self.cma.note_announced();
             return sink.arrival(self.peer, header, self.remote(&[piece]));
         }
         let (pid, from) = (self.process.pid(), [(piece.addr, header.len)]);
@@ -28,7 +29,10 @@ impl Conn {
             read.is_ok_and(|read| read as u64 == header.len)
         };
         match sink.announced(self.peer, header, &[piece], &mut copy) {
-            Announced::Placed(placement) => placement,
+            Announced::Placed(placement) => {
+                self.cma.note_announced();
+                placement
+            }
             Announced::Copied => {
                 self.note_read(header);
                 Placement::Done
