@@ -216,13 +216,11 @@ impl Device for EfaRdm {
         let now = clock::now();
         // Peers that are awaited are looked at even if nothing comes from them, and what its receiver was not ready for is sent again; others have their turn when that
         // of a message is over.
-        let look = self.look_at.since(now).max(LOOK_MIN);
-        let repeat = self.tx.repeats_at().map(|due| due.since(now));
+        let look = self.look_at.max(now.after(LOOK_MIN));
         let turn = self.waiting.turn_ends().filter(|_| self.may_post());
-        let turn = turn.map(|end| end.since(now));
-        let wake = [(!self.is_quiet).then_some(look), repeat, turn];
+        let wake = [(!self.is_quiet).then_some(look), self.tx.repeats_at(), turn];
         let wake = wake.into_iter().flatten().min();
-        if wake.is_some_and(|after| after.is_zero()) {
+        if wake.is_some_and(|due| due <= now) {
             return false;
         }
         self.wait.set(wake);
@@ -233,7 +231,7 @@ impl Device for EfaRdm {
 
     fn posted(&mut self) {
         if std::mem::take(&mut self.is_quiet) {
-            self.wait.set(Some(LOOK_MIN));
+            self.wait.set_by(clock::now().after(LOOK_MIN));
         }
     }
 

@@ -170,7 +170,10 @@ impl EfaRdm {
             && !row.is_blocked
         {
             row.is_blocked = true;
-            self.waiting.push(peer);
+            // A thread may sleep already, and knows of nothing that waits for the end of the turn.
+            if let Some(end) = self.waiting.push(peer) {
+                self.wait.set_by(end);
+            }
         }
         PostError::Again
     }

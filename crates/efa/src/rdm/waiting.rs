@@ -29,12 +29,16 @@ struct Kept {
 }
 
 impl Waiting {
-    /// Adds a peer behind all others, unless it has its turn still; it is there once at most.
-    pub(super) fn push(&mut self, peer: PeerId) {
+    /// Adds a peer behind all others, unless it has its turn still; it is there once at most. Returns when the turn ends whose end it waits for, if it
+    /// does.
+    #[must_use = "a thread that sleeps has to be woken then"]
+    pub(super) fn push(&mut self, peer: PeerId) -> Option<Instant> {
         let is_first = |kept: Kept| kept.turn_ends.is_some() && !kept.was_told;
-        if !self.kept_for(peer).is_some_and(is_first) {
-            self.peers.push_back(peer);
+        if self.kept_for(peer).is_some_and(is_first) {
+            return None;
         }
+        self.peers.push_back(peer);
+        self.turn_ends().filter(|_| self.keeps_from(peer))
     }
 
     /// Notes that a message to a peer, which waits from now on, takes so many buffers. Only one peer has one noted at a time; others have when they had their turn.
@@ -158,7 +162,7 @@ mod tests {
                             if packets > 1 && !waiting.keeps_from(peer) {
                                 waiting.keep(peer, packets);
                             }
-                            waiting.push(peer);
+                            let _ = waiting.push(peer);
                         }
                     }
                 }
@@ -172,8 +176,8 @@ mod tests {
     fn a_message_that_is_dropped_keeps_nothing() {
         let mut waiting = Waiting::default();
         waiting.keep(LONG, 8);
-        waiting.push(LONG);
-        waiting.push(SHORT);
+        let _ = waiting.push(LONG);
+        let _ = waiting.push(SHORT);
         assert_eq!(waiting.next(8), None);
         waiting.begin(NOW, 0);
         assert!(waiting.keeps_from(SHORT) && !waiting.keeps_from(LONG));
@@ -183,7 +187,7 @@ mod tests {
         assert!(!waiting.keeps_from(SHORT));
         assert_eq!((waiting.next(1), waiting.next(1)), (Some(SHORT), None));
         waiting.keep(LONG, 8);
-        waiting.push(LONG);
+        let _ = waiting.push(LONG);
         waiting.let_go_of(LONG);
         assert_eq!(waiting.next(100), None);
     }
@@ -192,13 +196,13 @@ mod tests {
     fn another_message_of_the_same_peer_has_its_turn() {
         let mut waiting = Waiting::default();
         waiting.keep(LONG, 8);
-        waiting.push(LONG);
-        waiting.push(SHORT);
+        let _ = waiting.push(LONG);
+        let _ = waiting.push(SHORT);
         waiting.begin(NOW, 0);
         assert_eq!(waiting.next(8), Some(LONG));
         // What is posted now takes more than the message of which the engine has told.
         waiting.keep(LONG, 12);
-        waiting.push(LONG);
+        let _ = waiting.push(LONG);
         waiting.begin(NOW, 0);
         assert!(waiting.keeps_from(SHORT));
         assert_eq!((waiting.next(11), waiting.next(12)), (None, Some(LONG)));
@@ -210,12 +214,12 @@ mod tests {
     fn others_have_their_turn_though_a_message_never_finds_enough() {
         let mut waiting = Waiting::default();
         waiting.keep(LONG, 8);
-        waiting.push(LONG);
+        let _ = waiting.push(LONG);
         let mut now = NOW;
         for _ in 0..3 {
             waiting.begin(now, 3);
             assert!(waiting.keeps_from(SHORT) && waiting.turn_ends().is_none());
-            waiting.push(SHORT);
+            let _ = waiting.push(SHORT);
             assert_eq!(waiting.next(3), None);
             now = waiting.turn_ends().expect("others wait");
             waiting.begin(now, 3);
@@ -225,18 +229,34 @@ mod tests {
                 (Some(SHORT), Some(LONG))
             );
             waiting.keep(LONG, 8);
-            waiting.push(LONG);
+            let _ = waiting.push(LONG);
         }
+    }
+
+    /// A thread that went to sleep when nothing else waited knows of no end of the turn.
+    #[test]
+    fn what_has_to_wait_for_the_end_of_a_turn_says_so() {
+        let mut waiting = Waiting::default();
+        waiting.keep(LONG, 8);
+        assert_eq!(waiting.push(LONG), None, "its turn has not begun");
+        waiting.begin(NOW, 3);
+        assert_eq!(waiting.turn_ends(), None, "nothing waits for its end");
+        let end = waiting.push(SHORT);
+        assert!(end.is_some() && end == waiting.turn_ends());
+        assert_eq!(waiting.push(LONG), None, "it has its turn");
+        assert_eq!(waiting.push(PeerId(3)), end);
+        waiting.let_go_of(LONG);
+        assert_eq!(waiting.push(PeerId(4)), None, "it waits for a buffer");
     }
 
     #[test]
     fn a_peer_that_is_gone_waits_nowhere() {
         let mut waiting = Waiting::default();
-        waiting.push(SHORT);
+        let _ = waiting.push(SHORT);
         waiting.keep(LONG, 8);
-        waiting.push(LONG);
+        let _ = waiting.push(LONG);
         waiting.remove(LONG);
-        waiting.push(PeerId(3));
+        let _ = waiting.push(PeerId(3));
         waiting.begin(NOW, 0);
         assert_eq!(waiting.next(8), Some(SHORT));
         assert_eq!((waiting.next(8), waiting.next(8)), (Some(PeerId(3)), None));
@@ -247,9 +267,9 @@ mod tests {
     fn it_is_known_whether_another_round_lets_a_peer_post() {
         let mut waiting = Waiting::default();
         assert!(!waiting.may_go_on(100));
-        waiting.push(SHORT);
+        let _ = waiting.push(SHORT);
         waiting.keep(LONG, 8);
-        waiting.push(LONG);
+        let _ = waiting.push(LONG);
         waiting.begin(NOW, 0);
         assert_eq!((waiting.next(8), waiting.next(8)), (Some(SHORT), None));
         assert!(
@@ -258,12 +278,12 @@ mod tests {
         );
         waiting.begin(NOW, 0);
         assert_eq!(waiting.next(8), Some(LONG));
-        waiting.push(SHORT);
+        let _ = waiting.push(SHORT);
         assert!(waiting.may_go_on(1), "what is dropped lets others post");
         waiting.begin(NOW, 0);
         assert_eq!((waiting.next(8), waiting.next(8)), (Some(SHORT), None));
         // It was let post, and waits for its peer's answer: no round helps it.
-        waiting.push(SHORT);
+        let _ = waiting.push(SHORT);
         assert!(!waiting.may_go_on(100));
     }
 }

@@ -2,15 +2,18 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::time::Duration;
 
+use oxifabric_provider::clock;
 use oxifabric_provider::timer::Timer;
+use oxifabric_types::Instant;
 
 /// A descriptor that is readable when the device has an event, or when it is time.
 #[derive(Debug)]
 pub(crate) struct WaitSet {
     epoll: OwnedFd,
     timer: Timer,
+    /// When it is time; `None` at events only. Once that is past, the descriptor is readable until it is set anew.
+    due: Option<Instant>,
 }
 
 impl WaitSet {
@@ -28,6 +31,7 @@ impl WaitSet {
             // SAFETY: the descriptor is new and has no other owner.
             epoll: unsafe { OwnedFd::from_raw_fd(epoll) },
             timer: Timer::open()?,
+            due: None,
         };
         set.watch(events)?;
         set.watch(set.timer.as_fd())?;
@@ -52,8 +56,61 @@ impl WaitSet {
         self.epoll.as_fd().as_raw_fd()
     }
 
-    /// Makes the descriptor readable after this time, or at events only.
-    pub(crate) fn set(&self, after: Option<Duration>) {
-        self.timer.set(after);
+    /// Makes the descriptor readable at this time, or at events only.
+    pub(crate) fn set(&mut self, due: Option<Instant>) {
+        self.due = due;
+        self.timer.set(due.map(|due| due.since(clock::now())));
+    }
+
+    /// Makes the descriptor readable at this time at the latest, also for a thread that sleeps on it already.
+    pub(crate) fn set_by(&mut self, due: Instant) {
+        if self.due.is_none_or(|before| before > due) {
+            self.set(Some(due));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAST: Instant = Instant::from_nanos(1);
+    const NEVER: Instant = Instant::from_nanos(u64::MAX / 4);
+
+    fn wait_set() -> WaitSet {
+        let events = Timer::open().expect("a timer that is never set makes no event");
+        WaitSet::new(events.as_fd()).expect("there are descriptors")
+    }
+
+    /// Returns whether the descriptor is readable, within a minute or at once.
+    fn is_readable(set: &WaitSet, waits: bool) -> bool {
+        let mut fd = libc::pollfd {
+            fd: set.fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: there is one descriptor, and it is open.
+        unsafe { libc::poll(&raw mut fd, 1, if waits { 60_000 } else { 0 }) == 1 }
+    }
+
+    #[test]
+    fn a_sleep_without_end_is_made_to_end() {
+        let mut set = wait_set();
+        set.set(None);
+        assert!(!is_readable(&set, false));
+        set.set_by(PAST);
+        assert!(is_readable(&set, true));
+    }
+
+    #[test]
+    fn a_sleep_is_never_made_longer() {
+        let mut set = wait_set();
+        set.set(Some(PAST));
+        set.set_by(NEVER);
+        assert!(is_readable(&set, true));
+        set.set(Some(NEVER));
+        assert!(!is_readable(&set, false));
+        set.set_by(PAST);
+        assert!(is_readable(&set, true));
     }
 }
