@@ -5,7 +5,7 @@
 //! - `tx`: the packets that the device has to send; `held`: those that the engine has no room for.
 //! - `peers`: what is kept of a peer, and which one a packet is from; `order`: the order of messages over a wire without order.
 //! - `rdma`: reads and writes that the device carries out, which are in the `access_table`, and `reach`, with which peers it does; `expose`: what peers' devices read of this end.
-//! - `ended`: what the device has done, or is to do again. `parts`: messages of which the device has packets; `waiting`: peers that wait for buffers.
+//! - `ended`: what the device has done, or is to do again, and `repeats`, when. `parts`: messages of which the device has packets; `waiting`: peers that wait for buffers.
 //! - `deferred`: what is put off to the next poll.
 //! - `operations`: the ids that packets name; `liveness`: peers that are gone.
 
@@ -28,6 +28,7 @@ mod parts;
 mod peers;
 mod rdma;
 mod reach;
+mod repeats;
 mod reply;
 mod send;
 mod take;

@@ -8,6 +8,7 @@ use oxifabric_ibv::{Completion, Status};
 use oxifabric_types::{Errno, PeerId};
 
 use super::EfaRdm;
+use super::repeats::{Fate, Unready};
 use super::tx::{Sent, What};
 use crate::status;
 
@@ -66,14 +67,17 @@ impl EfaRdm {
     /// Handles a send whose receiver was not ready: it is made again, or fails by itself where the application said that it sees to that. Returns
     /// whether it is over.
     fn not_ready(&mut self, wr_id: u64, sink: &mut impl Sink) -> bool {
-        if let Some(why) = self.ends(wr_id) {
-            self.give_up(wr_id, why, sink);
-            return true;
+        let fate = self.fate(wr_id);
+        match fate {
+            Fate::Again => self.tx.not_ready(wr_id, self.now),
+            Fate::Ends(why) => self.give_up(wr_id, why, sink),
+            Fate::Fails => self.fail_not_ready(wr_id, sink),
         }
-        if !self.tx.may_fail(wr_id) {
-            self.tx.not_ready(wr_id, self.now);
-            return false;
-        }
+        fate.is_event()
+    }
+
+    /// Ends a message whose receiver was not ready, and nothing else.
+    fn fail_not_ready(&mut self, wr_id: u64, sink: &mut impl Sink) {
         if let Some((_, sent)) = self.tx.ended(wr_id)
             && let What::Message(token, receipt) = sent.what
         {
@@ -82,14 +86,13 @@ impl EfaRdm {
             }
             sink.sent(token, Err(status::error(NOT_READY, false).errno));
         }
-        true
     }
 
     /// Makes requests again whose receivers were not ready; returns how many are given up instead.
     pub(super) fn repeat(&mut self, sink: &mut impl Sink) -> usize {
         let mut given_up = 0;
         while let Some(at) = self.tx.due(self.now) {
-            if let Some(why) = self.ends(at.into()) {
+            if let Fate::Ends(why) = self.fate(at.into()) {
                 self.give_up(at.into(), why, sink);
                 given_up += 1;
             } else if let Some(sent) = self.tx.sent(at.into())
@@ -101,13 +104,18 @@ impl EfaRdm {
         given_up
     }
 
-    /// Returns why a request whose receiver was not ready is not made again; `None` if it is.
-    fn ends(&self, wr_id: u64) -> Option<Errno> {
-        let peer = self.tx.sent(wr_id)?.peer;
-        if self.is_closing && self.tx.is_lent(wr_id) {
-            return Some(Errno::CANCELED);
-        }
-        self.given_up(peer)
+    /// Returns what becomes of a request whose receiver was not ready.
+    fn fate(&self, wr_id: u64) -> Fate {
+        let unready = Unready {
+            is_closing: self.is_closing,
+            is_lent: self.tx.is_lent(wr_id),
+            given_up: self
+                .tx
+                .sent(wr_id)
+                .and_then(|sent| self.given_up(sent.peer)),
+            may_fail: self.tx.may_fail(wr_id),
+        };
+        unready.fate()
     }
 
     /// Ends a request that the device does not have.

@@ -1,21 +1,17 @@
 //! What the device has to send: packets in buffers of registered memory, until the device says that the peer's device has them, and reads and writes, short
 //! ones out of such buffers.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use oxifabric_engine::TxToken;
 use oxifabric_ibv::{Access, Ah, Mr, Pd, Piece, Qp, Send, SendOp};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 
+use super::repeats::{Pause, Repeats};
+
 /// The most bytes that any device carries inline, in a request.
 const INLINE: usize = 128;
-/// How long a request waits before it is made again for a receiver that was not ready, after the device has tried as often as it was told to; twice as long each
-/// time, but no longer than the second.
-const PAUSE: Duration = Duration::from_micros(500);
-const PAUSE_MAX: Duration = Duration::from_millis(32);
 
 /// The sends of an endpoint.
 #[derive(Debug)]
@@ -27,8 +23,8 @@ pub(super) struct TxPool {
     idle: Vec<u32>,
     /// Packets that are put together, to be sent at once.
     staged: Vec<u32>,
-    /// When requests are to be made again, and which.
-    again: BTreeSet<(Instant, u32)>,
+    /// The requests that are to be made again.
+    again: Repeats,
 }
 
 /// A buffer, and the request that it is for.
@@ -37,7 +33,7 @@ struct Slot {
     request: Request,
     sent: Option<Sent>,
     /// The next pause before it is made again.
-    pause: Duration,
+    pause: Pause,
 }
 
 impl Slot {
@@ -45,7 +41,7 @@ impl Slot {
         Self {
             request,
             sent,
-            pause: PAUSE,
+            pause: Pause::FIRST,
         }
     }
 }
@@ -132,7 +128,7 @@ impl TxPool {
             slots: vec![Slot::new(Request::Packet(0), None); count],
             idle: (0..count as u32).rev().collect(),
             staged: Vec::new(),
-            again: BTreeSet::new(),
+            again: Repeats::default(),
         })
     }
 
@@ -389,27 +385,25 @@ impl TxPool {
         if let Ok(at) = u32::try_from(wr_id)
             && let Some(slot) = self.slots.get_mut(at as usize)
         {
-            self.again.insert((now.after(slot.pause), at));
-            slot.pause = (slot.pause * 2).min(PAUSE_MAX);
+            self.again.put_off(at, &mut slot.pause, now);
         }
     }
 
     /// Returns the next request that is due to be made again.
     pub(super) fn due(&mut self, now: Instant) -> Option<u32> {
-        let &(due, at) = self.again.first()?;
-        (due <= now && self.again.remove(&(due, at))).then_some(at)
+        self.again.take_due(now)
     }
 
     /// Sends a packet again.
     pub(super) fn repeat(&mut self, qp: &Qp, to: Destination<'_>, at: u32, now: Instant) {
         if self.post(qp, to, at).is_err() {
-            self.again.insert((now.after(PAUSE), at));
+            self.again.put_off(at, &mut { Pause::FIRST }, now);
         }
     }
 
     /// Returns when the next request is due to be made again, if one is.
     pub(super) fn repeats_at(&self) -> Option<Instant> {
-        self.again.first().map(|(due, _)| *due)
+        self.again.first_due()
     }
 
     /// Returns whether the device has a request to this peer, or will have it again.
