@@ -450,6 +450,23 @@ fn an_access_that_is_refused_fails_alone() {
     }
 }
 
+/// A message whose memory the application withdraws before it is read fails, and its peer is as it was.
+#[test]
+fn a_message_out_of_memory_that_is_withdrawn_fails_alone() {
+    let ours = require!(Library::under_test());
+    for seed in 1..=3 {
+        let (scratch, program) = (Scratch::new(), require!(compile_client("withdrawn")));
+        let (file, folder) = (program.file().display(), scratch.path().display());
+        let run = require!(softnic::network(UNRULY, seed, &scratch));
+        let run = both(run, [&ours, &ours], &format!("exec {file} {folder} $NAME"));
+        let run = run.env("FI_EFA_USE_DEVICE_RDMA", "1");
+        let outcome = run.limit(Duration::from_secs(120)).run();
+        outcome.expect_success();
+        let failed = outcome.stdout.matches("failed alone: ").count();
+        assert_eq!(failed, 2, "{outcome}");
+    }
+}
+
 /// What docs/performance.md says that the heap holds, with room to spare: an address, and a peer with which messages were exchanged and that is gone.
 #[test]
 fn a_peer_takes_little_memory() {

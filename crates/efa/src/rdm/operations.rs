@@ -148,19 +148,13 @@ impl Incoming {
 
 impl OperationKind {
     /// Returns the engine's id of an operation that its peer can give up without anything else being lost: it waits for an answer, or for what it
-    /// announced to be asked for or read, and no message has to follow it.
+    /// announced to be read, or of a write to be asked for. The number of an announced message is used at the peer, so that others follow it.
     pub(super) fn fails_alone(&self) -> Option<u32> {
         match self {
             Self::Sent { mine } | Self::Fetching { mine } => Some(*mine),
             Self::Reading(reading) => (!reading.has_begun).then_some(reading.mine),
             Self::Offer(offer) => (offer.is_write && offer.recv_id.is_none()).then_some(offer.mine),
-            Self::Exposed(exposed) => {
-                let announcement = &exposed.announcement;
-                announcement
-                    .message
-                    .is_none()
-                    .then_some(announcement.header.id)
-            }
+            Self::Exposed(exposed) => Some(exposed.announcement.header.id),
             Self::Owed { .. } | Self::Incoming(_) | Self::Answer { .. } | Self::Fetch { .. } => {
                 None
             }
