@@ -150,7 +150,8 @@ impl<K: Hash + Eq + Clone, S, const FIRST: u32> PeerTable<K, S, FIRST> {
 
     /// Returns whether it is time to look for numbers to release: the rows have doubled since [`PeerTable::vacate`].
     pub fn is_crowded(&self) -> bool {
-        self.free.is_empty() && self.rows.len() >= (2 * self.in_use).max(ROWS_MIN)
+        let rows = self.rows.len();
+        rows >= ROWS_MIN && rows >= 2 * self.in_use && self.free.is_empty()
     }
 
     /// Returns the peers that the application has not named and that `is_gone` accepts.

@@ -6,7 +6,7 @@ use oxifabric_wire::efa::{Atomic, AtomicForm, Form, Read, Write};
 
 use super::EfaRdm;
 use super::operations::{Incoming, OperationKind, Stage};
-use super::take::{Taken, flags, readable, targets};
+use super::take::{Taken, first_part, flags, readable, targets};
 
 impl EfaRdm {
     pub(super) fn take_write(
@@ -44,7 +44,7 @@ impl EfaRdm {
                 is_anew: false,
                 runt: 0,
                 is_read: false,
-                first: vec![(0, write.body.into())],
+                first: first_part(write.body),
             })),
             None if write.wants_receipt => Some(OperationKind::Owed {
                 send_id: write.send_id,
@@ -74,7 +74,7 @@ impl EfaRdm {
             (_, Form::Read { .. }) => memory.map_or(Body::Whole(&[]), Body::Remote),
             _ => Body::Whole(&[]),
         };
-        let placement = sink.access(peer, &header, &targets(&write.targets), body);
+        let placement = sink.access(peer, &header, targets(&write.targets).all(), body);
         self.keep_if_taken(placement.into(), peer, id)
     }
 
@@ -94,7 +94,12 @@ impl EfaRdm {
             data: 0,
             len: read.len,
         };
-        let placement = sink.access(peer, &header, &targets(&read.targets), Body::Whole(&[]));
+        let placement = sink.access(
+            peer,
+            &header,
+            targets(&read.targets).all(),
+            Body::Whole(&[]),
+        );
         self.keep_if_taken(placement.into(), peer, Some(id))
     }
 
@@ -139,7 +144,7 @@ impl EfaRdm {
         let placement = sink.access(
             peer,
             &header,
-            &targets(&atomic.targets),
+            targets(&atomic.targets).all(),
             Body::Whole(atomic.body),
         );
         self.keep_if_taken(placement.into(), peer, id)

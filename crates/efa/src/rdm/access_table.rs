@@ -122,6 +122,14 @@ impl Accesses {
         }
     }
 
+    /// Returns whether none waits, so that none was passed over.
+    #[inline]
+    pub(super) fn is_none_ready(&mut self) -> bool {
+        let is_none = self.ready.is_empty();
+        self.is_passed_over &= !is_none;
+        is_none
+    }
+
     /// Notes whether something of the accesses that wait was posted in this poll.
     pub(super) fn had_turn(&mut self, has_posted: bool) {
         self.is_passed_over = !has_posted && !self.ready.is_empty();

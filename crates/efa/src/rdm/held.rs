@@ -71,8 +71,10 @@ const fn may_receive(stalled_bytes: usize) -> bool {
 
 impl EfaRdm {
     /// Posts the buffers that are idle, unless too much waits for the engine.
+    #[inline]
     pub(super) fn post_receives(&mut self) {
         if let Some(rx) = &mut self.rx
+            && rx.has_idle()
             && may_receive(self.stalled_bytes)
         {
             rx.post(&self.qp);

@@ -179,7 +179,11 @@ impl EfaRdm {
     }
 
     /// Lets the engine post again, if there is room: to the peers that wait, in turn.
+    #[inline]
     fn unblock(&mut self, sink: &mut impl Sink) {
+        if self.waiting.is_empty() {
+            return;
+        }
         self.waiting.begin(self.now, self.tx.room());
         while self.may_post()
             && let Some(peer) = self.waiting.next(self.tx.room())

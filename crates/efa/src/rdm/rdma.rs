@@ -306,7 +306,11 @@ impl EfaRdm {
     }
 
     /// Asks the device for more of the accesses that wait for it, in turns.
+    #[inline]
     pub(super) fn go_on_with_accesses(&mut self) {
+        if self.accesses.is_none_ready() {
+            return;
+        }
         let mut has_posted = false;
         while Accesses::may_go_on(self.tx.room()) {
             let Some(id) = self.accesses.ready.pop_front() else {

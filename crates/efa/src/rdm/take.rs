@@ -2,7 +2,7 @@
 
 use oxifabric_engine::{Body, Header, HeaderFlags, Kind, Placement, RemoteIov, Sink, Target};
 use oxifabric_types::{Errno, PeerId};
-use oxifabric_wire::efa::{Content, Form, Message, Pieces};
+use oxifabric_wire::efa::{Content, Form, MAX_PIECES, Message, Pieces};
 
 use super::access_table::is_nameable;
 use super::operations::{Incoming, OperationKind, Reading, Stage};
@@ -126,7 +126,7 @@ impl EfaRdm {
             _ => None,
         };
         let first = match message.form {
-            Form::Long { .. } if !message.body.is_empty() => vec![(0, message.body.into())],
+            Form::Long { .. } => first_part(message.body),
             _ => Vec::new(),
         };
         let incoming = Incoming {
@@ -252,9 +252,7 @@ impl EfaRdm {
         {
             return Taken::Broken;
         }
-        if !message.body.is_empty() {
-            incoming.first = vec![(0, message.body.into())];
-        }
+        incoming.first = first_part(message.body);
         incoming.stage = Stage::Announced;
         incoming.is_anew = true;
         incoming.send_id = message.send_id;
@@ -419,18 +417,42 @@ pub(super) const fn answer(kind: Kind, id: u32, data: u64, len: u64) -> Header {
     }
 }
 
-pub(super) fn targets(pieces: &Pieces) -> Vec<Target> {
-    let targets = pieces.all().iter().map(|piece| Target {
-        addr: piece.addr,
-        len: piece.len,
-        key: piece.key,
-    });
-    targets.collect()
+/// Memory that a packet names, as the engine does.
+pub(super) struct Targets {
+    list: [Target; MAX_PIECES],
+    count: usize,
+}
+
+impl Targets {
+    pub(super) fn all(&self) -> &[Target] {
+        &self.list[..self.count]
+    }
+}
+
+pub(super) fn targets(pieces: &Pieces) -> Targets {
+    let mut list = [Target::default(); MAX_PIECES];
+    for (target, piece) in list.iter_mut().zip(pieces.all()) {
+        *target = Target {
+            addr: piece.addr,
+            len: piece.len,
+            key: piece.key,
+        };
+    }
+    let count = pieces.all().len().min(MAX_PIECES);
+    Targets { list, count }
+}
+
+/// Keeps the data that came with an announcement, if there is some.
+pub(super) fn first_part(body: &[u8]) -> Vec<(u64, Box<[u8]>)> {
+    match body {
+        [] => Vec::new(),
+        body => vec![(0, body.into())],
+    }
 }
 
 /// Returns the memory that a device is to read so many bytes from; `None` if it has fewer, or no device can name it.
 pub(super) fn readable(memory: &Pieces, len: u64) -> Option<RemoteIov> {
-    let memory = RemoteIov::new(&targets(memory))?;
+    let memory = RemoteIov::new(targets(memory).all())?;
     let len = usize::try_from(len).ok()?;
     is_nameable(memory.pieces(), len, true).then_some(memory)
 }

@@ -70,6 +70,12 @@ impl Waiting {
             .is_some_and(|kept| kept.turn_ends.is_some() && kept.peer != peer)
     }
 
+    /// Returns whether no peer waits, and nothing is kept for one.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.peers.is_empty() && self.kept.is_none()
+    }
+
     /// Begins a round: if the engine was told of room for a message in the last one and has not used it, it has dropped the message. A message whose turn
     /// is over, without as many buffers idle as it takes, waits behind all others.
     pub(super) fn begin(&mut self, now: Instant, room: usize) {

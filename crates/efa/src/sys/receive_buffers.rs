@@ -34,6 +34,12 @@ impl ReceiveBuffers {
         })
     }
 
+    /// Returns whether there is a buffer to post.
+    #[inline]
+    pub(crate) const fn has_idle(&self) -> bool {
+        !self.idle.is_empty()
+    }
+
     /// Posts all idle buffers, as far as the queue takes them.
     pub(crate) fn post(&mut self, qp: &Qp) {
         while let Some(&at) = self.idle.last() {
