@@ -40,6 +40,17 @@ impl IovSegment {
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
+
+    /// Returns the part that starts at `offset` and has at most `len` bytes; one without an address if there are none.
+    #[inline]
+    fn part(self, offset: usize, len: usize) -> Self {
+        match self.len.checked_sub(offset) {
+            Some(rest) if rest > 0 && len > 0 => {
+                Self::new(self.base.wrapping_add(offset), rest.min(len))
+            }
+            _ => Self::new(ptr::null_mut(), 0),
+        }
+    }
 }
 
 /// Memory of the application, lent to an operation until its completion: one segment or a few.
@@ -271,6 +282,16 @@ impl Iov {
     }
 
     fn write_long(&self, offset: usize, from: &[u8]) -> usize {
+        if let Some(to) = self.within_one(offset, from.len()) {
+            // SAFETY: `within_one` found that many bytes of the lent memory there, whose validity the maker promised.
+            unsafe {
+                match from.len() {
+                    ..=SHORT => copy_in(from.as_ptr(), to, from.len()),
+                    len => copy_long(from.as_ptr(), to, len),
+                }
+            }
+            return from.len();
+        }
         let Ok(_hold) = self.hold() else { return 0 };
         let mut done = 0;
         self.each(offset, from.len(), |base, len| {
@@ -297,6 +318,16 @@ impl Iov {
 
     #[inline]
     fn read_long(&self, offset: usize, to: &mut [u8]) -> usize {
+        if let Some(from) = self.within_one(offset, to.len()) {
+            // SAFETY: as in `write_long`, with the direction turned round.
+            unsafe {
+                match to.len() {
+                    ..=SHORT => copy_out(from, to.as_mut_ptr(), to.len()),
+                    len => copy_long(from, to.as_mut_ptr(), len),
+                }
+            }
+            return to.len();
+        }
         let Ok(_hold) = self.hold() else { return 0 };
         let (mut done, want) = (0, to.len());
         self.each(offset, want, |base, len| {
@@ -311,6 +342,14 @@ impl Iov {
     ///
     /// Copies nothing when both describe the same owned memory.
     pub fn copy_from(&self, offset: usize, from: &Iov) -> usize {
+        if let (Some(base), Some(to)) = (
+            from.within_one(0, from.len),
+            self.within_one(offset, from.len),
+        ) {
+            // SAFETY: both ranges lie inside lent memory; `copy_long` allows them to overlap.
+            unsafe { copy_long(base, to, from.len) };
+            return from.len;
+        }
         let (Ok(_into), Ok(_from)) = (self.hold(), from.hold()) else {
             return 0;
         };
@@ -329,6 +368,26 @@ impl Iov {
 
     /// Describes the part of the memory that starts at `offset` and has at most `len` bytes.
     pub fn slice(&self, offset: usize, len: usize) -> Self {
+        match *self.pieces {
+            Pieces::One(piece) => {
+                let part = piece.part(offset, len);
+                return Self::of(part.len, Pieces::One(part));
+            }
+            Pieces::Registered {
+                piece,
+                region,
+                kind,
+            } => {
+                let piece = piece.part(offset, len);
+                let part = Pieces::Registered {
+                    piece,
+                    region,
+                    kind,
+                };
+                return Self::of(piece.len, part);
+            }
+            _ => {}
+        }
         let mut parts = [IovSegment::new(ptr::null_mut(), 0); MAX_SEGMENTS];
         let (mut count, mut total) = (0, 0);
         self.each(offset, len, |base, len| {
@@ -337,11 +396,6 @@ impl Iov {
             total += len;
         });
         let pieces = match (&*self.pieces, count) {
-            (&Pieces::Registered { region, kind, .. }, ..=1) => Pieces::Registered {
-                piece: parts[0],
-                region,
-                kind,
-            },
             (Pieces::ManyRegistered(many), _) => {
                 Pieces::ManyRegistered(Box::new(many.slice(offset, len)))
             }
@@ -388,6 +442,25 @@ impl Iov {
             return None;
         };
         if len > SHORT || offset > piece.len || len > piece.len - offset {
+            return None;
+        }
+        // SAFETY: offset <= piece.len, so the result lies inside the piece or at its end.
+        Some(unsafe { piece.base.add(offset) })
+    }
+
+    /// Finds `len` bytes at `offset` if they lie in one segment of the application's memory, which is all that this describes.
+    #[inline]
+    fn within_one(&self, offset: usize, len: usize) -> Option<*mut u8> {
+        let piece = match &*self.pieces {
+            Pieces::One(piece) => piece,
+            Pieces::Registered {
+                piece,
+                kind: MemoryKind::Host,
+                ..
+            } => piece,
+            _ => return None,
+        };
+        if offset > piece.len || len > piece.len - offset {
             return None;
         }
         // SAFETY: offset <= piece.len, so the result lies inside the piece or at its end.
