@@ -21,7 +21,7 @@ use crate::transmit::{self, Transmit, first_key, several};
 use crate::tx::Sent;
 use crate::{
     Body, Completion, Completions, Failure, Frame, Header, HeaderFlags, Kind, Limits, Link,
-    Placement, PostError, Posted, RemoteWrite, RmaOp, Target, TxToken,
+    OneSided, Placement, PostError, Posted, RemoteWrite, RmaOp, Target, TxToken,
 };
 
 impl Engine {
@@ -175,46 +175,64 @@ impl Engine {
         if !was_posted && op.flags.contains(Flags::INJECT) && self.peers.refuses_inject(peer) {
             return Err(Errno::AGAIN);
         }
-        if op.flags.contains(Flags::READ) {
-            match self.read_now(link, &op, key) {
-                Some(Ok(posted)) => {
-                    let mut transmit = Transmit::rma_posted(op, key);
-                    transmit.unacked = false;
-                    self.remember(transmit, posted);
-                    self.check_sent(out, key);
-                    self.resume_stalled(link);
-                    return Ok(());
-                }
-                Some(Err(PostError::Again)) => self.peers.block(peer),
-                Some(Err(PostError::Down(errno))) => {
-                    let mut transmit = Transmit::rma_posted(op, key);
-                    transmit.failure = Some(errno);
-                    transmit.report(out);
-                    return Ok(());
-                }
-                None => {}
-            }
-        }
-        let mut transmit = Transmit::rma(op, key);
-        match sent {
-            Sent::Over => {}
-            Sent::Posted(posted) => {
+        let is_links =
+            op.flags.contains(Flags::READ) && link.limits(peer).one_sided.contains(OneSided::READ);
+        let op = match is_links {
+            true => self.read_by_link(link, out, op, key),
+            false => Some(op),
+        };
+        match (op, sent) {
+            (None, _) | (_, Sent::Over) => {}
+            (Some(op), Sent::Posted(posted)) => {
+                let mut transmit = Transmit::rma_posted(op, key);
                 transmit.note_posted(link.limits(peer));
                 self.remember(transmit, posted);
             }
-            Sent::Blocked => {
+            (Some(op), Sent::Blocked) => {
                 if was_posted {
                     self.peers.block(peer);
                 }
-                self.start(link, out, transmit, key)?;
+                self.start(link, out, Transmit::rma(op, key), key)?;
             }
-            Sent::Failed(errno) => {
-                transmit.failure = Some(errno);
-                transmit.report(out);
+            (Some(op), Sent::Failed(errno)) => {
+                Self::report_failed(out, op, key, errno);
             }
         }
         self.resume_stalled(link);
         Ok(())
+    }
+
+    /// Has the link carry out a read by itself; returns the read if it is to wait, or to go another way.
+    #[inline(never)]
+    fn read_by_link<'a>(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        op: RmaOp<'a>,
+        key: Key,
+    ) -> Option<RmaOp<'a>> {
+        match self.read_now(link, &op, key) {
+            Some(Ok(posted)) => {
+                let mut transmit = Transmit::rma_posted(op, key);
+                transmit.unacked = false;
+                self.remember(transmit, posted);
+                self.check_sent(out, key);
+            }
+            Some(Err(PostError::Again)) => {
+                self.peers.block(op.peer);
+                return Some(op);
+            }
+            Some(Err(PostError::Down(errno))) => Self::report_failed(out, op, key, errno),
+            None => return Some(op),
+        }
+        None
+    }
+
+    /// Reports an access that its link could not send.
+    fn report_failed(out: &mut impl Completions, op: RmaOp<'_>, key: Key, errno: Errno) {
+        let mut transmit = Transmit::rma_posted(op, key);
+        transmit.failure = Some(errno);
+        transmit.report(out);
     }
 
     /// Takes a peer's write: its data goes to its targets, if the peer may write them.
