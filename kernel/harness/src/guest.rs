@@ -139,10 +139,10 @@ fn initrd(place: &Place, modules: &[PathBuf], job: &Job) -> Result<PathBuf, Box<
     }
     install(place, &FILE_SYSTEMS, &root)?;
     install(place, &RDMA, &root)?;
-    program(
-        &root.join("bin/rdma-up"),
-        &fs::read_to_string(place.sources.join("guest/rdma.sh"))?,
-    )?;
+    for (name, script) in [("rdma-up", "rdma.sh"), ("memory-free", "memory.sh")] {
+        let text = fs::read_to_string(place.sources.join("guest").join(script))?;
+        program(&root.join("bin").join(name), &text)?;
+    }
     if job.has_fio {
         install(place, &FIO, &root)?;
     }
