@@ -10,6 +10,18 @@ static bool by_page;
 module_param(by_page, bool, 0444);
 MODULE_PARM_DESC(by_page, "map buffers of vmalloc page by page also where a device reads addresses of the kernel, for tests");
 
+/* How many registrations devices did not end when they were asked to. */
+static atomic_t kv_kept = ATOMIC_INIT(0);
+
+static int kv_kept_get(char *text, const struct kernel_param *param)
+{
+	return sysfs_emit(text, "%d\n", atomic_read(&kv_kept));
+}
+
+static const struct kernel_param_ops kv_kept_ops = { .get = kv_kept_get };
+module_param_cb(kept, &kv_kept_ops, NULL, 0444);
+MODULE_PARM_DESC(kept, "how many registrations devices did not end when they were asked to; the log says each");
+
 /* Returns the page that an address of the kernel is in, or null. */
 static struct page *kv_page(const void *at)
 {
@@ -121,8 +133,13 @@ static int kv_region_make(struct kv_region *region, void *base, size_t len, int 
 
 static void kv_region_drop(struct kv_region *region)
 {
-	if (!IS_ERR_OR_NULL(region->mr))
-		ib_dereg_mr(region->mr);
+	int status = IS_ERR_OR_NULL(region->mr) ? 0 : ib_dereg_mr(region->mr);
+
+	/* Then the device may still reach the memory, which nothing here can change. */
+	if (status) {
+		atomic_inc(&kv_kept);
+		pr_warn("kofi_verbs: a registration is not ended (%d)\n", status);
+	}
 	if (region->mapped)
 		ib_dma_unmap_sg(region->of->device, region->table.sgl, region->table.orig_nents, DMA_BIDIRECTIONAL);
 	sg_free_table(&region->table);
