@@ -1,22 +1,7 @@
 /* Endpoints with connections. */
 #include "kofi_test.h"
 
-struct kt_msg {
-	struct fi_info *info;
-	struct fid_fabric *fabric;
-	struct fid_domain *domain;
-	struct fid_eq *eq, *listen_eq;
-	struct fid_cq *cq;
-	struct fid_pep *pep;
-};
-
-/* An event with room for data. */
-struct kt_event {
-	struct fi_eq_cm_entry cm;
-	char data[64];
-};
-
-static ssize_t kt_wait(struct fid_eq *eq, u32 *kind, struct kt_event *event)
+ssize_t kt_wait(struct fid_eq *eq, u32 *kind, struct kt_event *event)
 {
 	memset(event, 0, sizeof(*event));
 	*kind = ~0;
@@ -143,20 +128,32 @@ static void kt_connected(struct kt_msg *msg, char *server)
 	kfree(to);
 }
 
-static void kt_vanished(struct kt_msg *msg, char *server)
+bool kt_join(struct kt_msg *msg, char *server, struct fid_ep **client, struct fid_ep **peer)
 {
 	struct kt_event event;
-	struct fid_ep *client = kt_active(msg, msg->info), *peer;
 	bool ok;
 	u32 kind;
 
-	ok = client && fi_connect(client, server, NULL, 0) == 0 && kt_wait(msg->listen_eq, &kind, &event) > 0;
-	peer = ok ? kt_active(msg, event.cm.info) : NULL;
-	ok = peer && fi_accept(peer, NULL, 0) == 0;
+	*client = kt_active(msg, msg->info);
+	ok = *client && fi_connect(*client, server, NULL, 0) == 0 && kt_wait(msg->listen_eq, &kind, &event) > 0;
 	if (!ok)
-		return;
+		return false;
+	*peer = kt_active(msg, event.cm.info);
 	fi_freeinfo(event.cm.info);
-	ok = kt_wait(msg->eq, &kind, &event) > 0 && kt_wait(msg->eq, &kind, &event) > 0;
+	ok = *peer && fi_accept(*peer, NULL, 0) == 0;
+	return ok && kt_wait(msg->eq, &kind, &event) > 0 && kt_wait(msg->eq, &kind, &event) > 0;
+}
+
+static void kt_vanished(struct kt_msg *msg, char *server)
+{
+	struct fid_ep *client = NULL, *peer = NULL;
+	struct kt_event event;
+	bool ok;
+	u32 kind;
+
+	ok = kt_join(msg, server, &client, &peer);
+	if (!peer)
+		return;
 	fi_close(&peer->fid);
 	KT(ok && kt_wait(msg->eq, &kind, &event) > 0 && kind == FI_SHUTDOWN && event.cm.fid == &client->fid,
 	   "an endpoint that is closed ends its connection");
@@ -194,6 +191,7 @@ void kt_connections(void)
 	KT(fi_eq_sread(msg.eq, &kind, &event, sizeof(event), 10, 0) == -FI_EAGAIN, "fi_eq_sread waits as long as it is told");
 	kt_connected(&msg, server);
 	kt_rejected(&msg, server);
+	kt_closing_connections(&msg, server);
 	kt_vanished(&msg, server);
 	KT(fi_close(&msg.cq->fid) == 0 && fi_close(&msg.domain->fid) == 0 && fi_close(&msg.eq->fid) == 0 &&
 		   fi_close(&msg.listen_eq->fid) == 0 && fi_close(&msg.fabric->fid) == 0,

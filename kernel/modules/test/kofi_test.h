@@ -58,6 +58,27 @@ bool kt_done(struct fid_cq *cq, void *context, struct fi_cq_tagged_entry *entry)
 /* Waits for an error; returns its number, or zero. */
 int kt_error(struct fid_cq *cq, struct fi_cq_err_entry *entry);
 
+/* What listens, and what its endpoints have in common. */
+struct kt_msg {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_eq *eq, *listen_eq;
+	struct fid_cq *cq;
+	struct fid_pep *pep;
+};
+
+/* An event with room for data. */
+struct kt_event {
+	struct fi_eq_cm_entry cm;
+	char data[64];
+};
+
+/* Waits for an event; returns its size, or an error. */
+ssize_t kt_wait(struct fid_eq *eq, u32 *kind, struct kt_event *event);
+/* Connects two endpoints; returns whether both were told. */
+bool kt_join(struct kt_msg *msg, char *server, struct fid_ep **client, struct fid_ep **peer);
+
 void kt_providers(void);
 void kt_infos(void);
 void kt_objects(void);
@@ -71,5 +92,7 @@ void kt_connections(void);
 void kt_limits(void);
 void kt_again(void);
 void kt_verbs(void);
+void kt_closing_datagrams(void);
+void kt_closing_connections(struct kt_msg *msg, char *server);
 
 #endif

@@ -32,6 +32,7 @@ static int __init kofi_test_init(void)
 	kt_messages();
 	kt_tagged();
 	kt_queues();
+	kt_closing_datagrams();
 	kt_counters();
 	kt_access();
 	kt_atomics();

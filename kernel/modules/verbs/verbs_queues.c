@@ -73,17 +73,26 @@ static void kv_passed(struct tasklet_struct *tasklet)
 	complete(&pass->passed);
 }
 
-/* Returns when the tasklets have run that were scheduled on this processor: they run in their order. */
-static long kv_pass(void *unused)
+static void kv_pass_begin(void *pass)
+{
+	tasklet_schedule(&((struct kv_pass *)pass)->tasklet);
+}
+
+/*
+ * Returns when the tasklets have run that were scheduled on a processor: they run in their order. Without a worker of another queue: the thread may
+ * be one that writes memory out, and is not to wait for one that there is no memory for.
+ */
+static void kv_pass(int cpu)
 {
 	struct kv_pass pass;
 
 	init_completion(&pass.passed);
 	tasklet_setup(&pass.tasklet, kv_passed);
-	tasklet_schedule(&pass.tasklet);
+	/* One that is off has none. */
+	if (smp_call_function_single(cpu, kv_pass_begin, &pass, true))
+		return;
 	wait_for_completion(&pass.passed);
 	tasklet_kill(&pass.tasklet);
-	return 0;
 }
 
 /*
@@ -96,9 +105,8 @@ static void kv_settle(struct ib_device *device)
 
 	if (!ib_uses_virt_dma(device))
 		return;
-	for_each_possible_cpu (cpu)
-		if (cpu_online(cpu))
-			work_on_cpu_safe(cpu, kv_pass, NULL);
+	for_each_online_cpu (cpu)
+		kv_pass(cpu);
 }
 
 /* After this the device does not touch the memory of any work. */
