@@ -10,6 +10,7 @@
 #include <linux/sched/signal.h>
 #include <linux/sched/stat.h>
 #include <linux/slab.h>
+#include <linux/timer.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
@@ -132,19 +133,33 @@ struct krt_signal {
 	/* The last wait was so short that the next one begins without sleeping, but for the first few after one that had to sleep all the same. */
 	bool is_soon;
 	u8 sleeps;
+	/* Wakes threads whose time is over. It stays set when a wait ends: the next one needs it no earlier, and to set and stop one for each takes longer. */
+	struct timer_list limit;
 };
+
+static void krt_signal_limit(struct timer_list *timer)
+{
+	struct krt_signal *signal = from_timer(signal, timer, limit);
+
+	wake_up_all(&signal->threads);
+}
 
 void *krt_signal_new(void)
 {
 	struct krt_signal *signal = krt_alloc(sizeof(*signal), __alignof__(*signal), true);
 
-	if (signal)
+	if (signal) {
 		init_waitqueue_head(&signal->threads);
+		timer_setup(&signal->limit, krt_signal_limit, 0);
+	}
 	return signal;
 }
 
 void krt_signal_free(void *of)
 {
+	struct krt_signal *signal = of;
+
+	del_timer_sync(&signal->limit);
 	krt_free(of);
 }
 
@@ -184,19 +199,27 @@ static bool krt_signal_linger(struct krt_signal *signal, u64 number)
 	return true;
 }
 
+/* Returns whether a time is over; otherwise the timer wakes the threads then, or earlier. */
+static bool krt_signal_is_late(struct krt_signal *signal, unsigned long until)
+{
+	if (time_after_eq(jiffies, until))
+		return true;
+	timer_reduce(&signal->limit, until);
+	return false;
+}
+
 static s64 krt_signal_sleep(struct krt_signal *signal, u64 number, s64 ms)
 {
-	long left;
+	unsigned long until;
 
-	if (ms < 0) {
-		left = wait_event_interruptible(signal->threads, krt_signal_number(signal) != number);
-		return left ? -1 : 1;
-	}
-	left = wait_event_interruptible_timeout(signal->threads, krt_signal_number(signal) != number,
-						msecs_to_jiffies(min_t(s64, ms, INT_MAX)));
-	if (left < 0)
+	if (ms < 0)
+		return wait_event_interruptible(signal->threads, krt_signal_number(signal) != number) ? -1 : 1;
+	until = jiffies + msecs_to_jiffies(min_t(s64, ms, INT_MAX));
+	if (wait_event_interruptible(signal->threads, krt_signal_number(signal) != number || krt_signal_is_late(signal, until)))
 		return -1;
-	return left ? max_t(s64, jiffies_to_msecs(left), 1) : 0;
+	if (krt_signal_number(signal) == number)
+		return 0;
+	return time_before(jiffies, until) ? max_t(s64, jiffies_to_msecs(until - jiffies), 1) : 1;
 }
 
 /* Returns -1 if a signal of the process interrupted it; otherwise the milliseconds that are left, or 0 when the time is over. */

