@@ -50,10 +50,12 @@ run() {
         done
     done
 }
-# With QUICK, a depth, only what is slowest.
+# With QUICK, a depth, only what is slowest; with LONG only long requests.
 for depth in ${QUICK:-1 32}; do
-    run randread 4k $depth 4000
-    run randwrite 4k $depth 4000
+    if [ -z "$LONG" ]; then
+        run randread 4k $depth 4000
+        run randwrite 4k $depth 4000
+    fi
     if [ -z "$QUICK" ]; then
         for size in 128k 1024k; do
             run read $size $depth $((65536 / ${size%k}))

@@ -290,10 +290,13 @@ impl Rx {
                         Err(FrameError::Truncated(_)) => return Ok(()),
                         Err(error) => return Err(Fault::Frame(error)),
                     };
-                    let mut pieces = [Target::default(); RMA_PIECES_MAX];
+                    let mut pieces;
                     let targets = match wire.pieces {
                         0 => &[],
-                        _ => targets(staged, &wire, to.dialect, &mut pieces),
+                        _ => {
+                            pieces = [Target::default(); RMA_PIECES_MAX];
+                            targets(staged, &wire, to.dialect, &mut pieces)
+                        }
                     };
                     self.staging.consume(len);
                     let body_len = usize::try_from(wire.body_len).unwrap_or(usize::MAX);

@@ -103,11 +103,17 @@ impl<H: SendingHalf> Stream<H> {
         };
         outgoing.header.seq = self.seq;
         let mut bytes = [0; HEADER_MAX];
-        let mut pieces = [RmaPiece::default(); RMA_PIECES_MAX];
-        for (piece, target) in pieces.iter_mut().zip(frame.targets) {
-            (piece.addr, piece.len, piece.key) = (target.addr, target.len, target.key);
-        }
-        let pieces = &pieces[..frame.targets.len().min(RMA_PIECES_MAX)];
+        let mut list;
+        let pieces = match frame.targets {
+            [] => &[],
+            targets => {
+                list = [RmaPiece::default(); RMA_PIECES_MAX];
+                for (piece, target) in list.iter_mut().zip(targets) {
+                    (piece.addr, piece.len, piece.key) = (target.addr, target.len, target.key);
+                }
+                &list[..targets.len().min(RMA_PIECES_MAX)]
+            }
+        };
         let emitted = outgoing
             .header
             .emit(pieces, &mut bytes, self.negotiated.dialect);

@@ -208,6 +208,24 @@ static bool krt_signal_is_late(struct krt_signal *signal, unsigned long until)
 	return false;
 }
 
+/* As wait_event_interruptible, but a thread that is woken for what it waits for does not first prepare to wait again. Returns false after a signal of the process. */
+static bool krt_signal_sleep_until(struct krt_signal *signal, u64 number, unsigned long until)
+{
+	bool is_well = true;
+	DEFINE_WAIT(entry);
+
+	do {
+		prepare_to_wait(&signal->threads, &entry, TASK_INTERRUPTIBLE);
+		if (krt_signal_number(signal) != number || krt_signal_is_late(signal, until))
+			break;
+		is_well = !signal_pending(current);
+		if (is_well)
+			schedule();
+	} while (is_well && krt_signal_number(signal) == number);
+	finish_wait(&signal->threads, &entry);
+	return is_well;
+}
+
 static s64 krt_signal_sleep(struct krt_signal *signal, u64 number, s64 ms)
 {
 	unsigned long until;
@@ -215,7 +233,7 @@ static s64 krt_signal_sleep(struct krt_signal *signal, u64 number, s64 ms)
 	if (ms < 0)
 		return wait_event_interruptible(signal->threads, krt_signal_number(signal) != number) ? -1 : 1;
 	until = jiffies + msecs_to_jiffies(min_t(s64, ms, INT_MAX));
-	if (wait_event_interruptible(signal->threads, krt_signal_number(signal) != number || krt_signal_is_late(signal, until)))
+	if (!krt_signal_sleep_until(signal, number, until))
 		return -1;
 	if (krt_signal_number(signal) == number)
 		return 0;
@@ -370,7 +388,8 @@ bool krt_work_attend(void *of, void *signal)
 	if (is_free) {
 		work->attendant = signal;
 		/* What a worker has not begun is the attendant's. */
-		work->asked |= cancel_work(&work->work);
+		if (work_pending(&work->work))
+			work->asked |= cancel_work(&work->work);
 	}
 	spin_unlock_irqrestore(&work->lock, flags);
 	return is_free;

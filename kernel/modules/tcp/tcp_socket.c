@@ -243,6 +243,7 @@ ssize_t ktcp_send(struct ktcp *of, struct kvec *pieces, size_t count, size_t len
 
 /* Where a read puts what it takes: pieces of which some are full. */
 struct ktcp_sink {
+	struct sock *from;
 	struct kvec *at;
 	size_t left;
 };
@@ -266,7 +267,8 @@ static int ktcp_take(read_descriptor_t *desc, struct sk_buff *skb, unsigned int 
 		if (!at->iov_len)
 			sink->at++;
 	}
-	desc->count = sink->left;
+	/* Behind the last one TCP need not look. */
+	desc->count = skb_queue_is_last(&sink->from->sk_receive_queue, skb) ? 0 : sink->left;
 	return taken;
 }
 
@@ -288,9 +290,9 @@ static ssize_t ktcp_nothing(struct sock *sk)
  */
 ssize_t ktcp_recv(struct ktcp *of, struct kvec *pieces, size_t count, size_t len)
 {
-	struct ktcp_sink sink = { .at = pieces, .left = len };
-	read_descriptor_t desc = { .arg.data = &sink, .count = len };
 	struct sock *sk = of->sock->sk;
+	struct ktcp_sink sink = { .from = sk, .at = pieces, .left = len };
+	read_descriptor_t desc = { .arg.data = &sink, .count = len };
 	ssize_t status;
 
 	lock_sock(sk);
