@@ -219,8 +219,8 @@ impl Channel {
     }
 
     /// Returns the number of bytes in the send queue.
-    pub(super) fn queued(&self) -> usize {
-        self.sender.queue.saturating_sub(self.sender.room())
+    pub(super) const fn queued(&self) -> usize {
+        self.sender.queued()
     }
 
     /// Returns whether the peer has answered.
@@ -293,6 +293,11 @@ impl Channel {
             true => self.sender.room(),
             false => 0,
         }
+    }
+
+    /// Returns how many of them could leave soon. What waits in its own memory is better written when more can.
+    pub fn room_ahead(&self) -> usize {
+        self.room().min(self.sender.room_ahead())
     }
 
     /// Takes `len` bytes behind those written before, or as many as there is room for; returns how many. `fill` writes
@@ -403,8 +408,23 @@ impl Channel {
         Event::Moved
     }
 
-    /// Does what is due, and sends what may be sent now.
+    /// Does what is due, and sends what may be sent now. What has come is to be read before: answers may be among it.
     pub fn act(&mut self, now: Instant, writer: &mut impl PacketWriter) -> Event {
+        if self.ended.is_none() && !self.draining {
+            if self.gives_up_at() <= now {
+                return self.end(CloseReason::TimedOut);
+            }
+            if self.sender.pto_at() <= now {
+                self.sender.on_pto(now);
+            } else if self.sender.look_at() <= now {
+                self.sender.find_lost(now);
+            }
+        }
+        self.send(now, writer)
+    }
+
+    /// Sends what may be sent now. Nothing counts as lost that did not before: its answer may have come, and was not read.
+    pub fn send(&mut self, now: Instant, writer: &mut impl PacketWriter) -> Event {
         if let Some(end) = self.ended {
             return Event::Ended(end);
         }
@@ -413,9 +433,6 @@ impl Channel {
                 true => self.end(CloseReason::Closed),
                 false => self.leave(),
             };
-        }
-        if self.gives_up_at() <= now {
-            return self.end(CloseReason::TimedOut);
         }
         if self.welcome && writer.has_room() {
             self.welcome = false;
@@ -432,11 +449,6 @@ impl Channel {
         if self.unconfirmed {
             self.resend_handshake(PacketKind::Welcome, now, writer);
             return Event::Nothing;
-        }
-        if self.sender.pto_at() <= now {
-            self.sender.on_pto(now);
-        } else if self.sender.look_at() <= now {
-            self.sender.find_lost(now);
         }
         let mut event = Event::Nothing;
         let mut header = self.header(PacketKind::Data, now);

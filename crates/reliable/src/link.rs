@@ -231,7 +231,7 @@ impl<P: PacketPort> Link for ReliableLink<P> {
             return Ok(posted);
         }
         self.now = self.port.now();
-        let acted = peer.channel.act(self.now, &mut To(&mut self.port, id));
+        let acted = peer.channel.send(self.now, &mut To(&mut self.port, id));
         self.port.flush();
         match acted {
             // The next poll reports the end.
@@ -259,7 +259,7 @@ impl<P: PacketPort> Link for ReliableLink<P> {
         let mut hot = core::mem::take(&mut self.hot);
         for id in &hot {
             if let Some(Slot::Open(peer)) = self.peers.get_mut(id.index()) {
-                peer.channel.act(self.now, &mut To(&mut self.port, *id));
+                peer.channel.send(self.now, &mut To(&mut self.port, *id));
             }
         }
         hot.append(&mut self.hot);

@@ -15,6 +15,9 @@ use super::path::Path;
 /// Number of bytes that are kept for a peer: those that it has not acknowledged and those that have to wait.
 pub(super) const QUEUE_BYTES: usize = 4 << 20;
 
+/// Number of bytes that are of use at least, however short the congestion window is.
+const AHEAD_MIN: usize = 256 << 10;
+
 /// Consecutive PTOs after which the congestion is persistent (RFC 9002, section 7.6).
 const PERSISTENT_PTOS: u32 = 3;
 
@@ -173,6 +176,19 @@ impl Sender {
     #[inline]
     pub(super) fn room(&self) -> usize {
         self.queue.saturating_sub(self.bytes)
+    }
+
+    /// Returns how many of them are of use now: as many as two congestion windows hold. More could not leave before acknowledgements were
+    /// read.
+    pub(super) fn room_ahead(&self) -> usize {
+        let windows = self.path.window().saturating_mul(2 * self.payload);
+        let ahead = windows.max(AHEAD_MIN).saturating_sub(self.bytes);
+        ahead.min(self.room())
+    }
+
+    /// Returns the number of bytes that were written and have not arrived.
+    pub(super) const fn queued(&self) -> usize {
+        self.bytes
     }
 
     /// Takes `len` bytes, or as many as there is room for; returns how many. `fill` writes those from an offset on.

@@ -4,6 +4,7 @@ mod coalescing;
 mod fabric;
 mod folding;
 mod incast;
+mod late_reader;
 mod liveness;
 mod mtu;
 mod network;

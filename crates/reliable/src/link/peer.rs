@@ -12,6 +12,9 @@ use crate::channel::Channel;
 use crate::reader::Reader;
 use crate::wire_kind;
 
+/// Length of bodies from which on no more is copied than can leave soon: their posts would take long, and nothing is read meanwhile.
+const LENT_LEN: usize = 32 << 10;
+
 /// One peer.
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -122,7 +125,11 @@ impl Peer {
         self.channel.write(head_len, |at, into| {
             into.copy_from_slice(&head[at..at + into.len()]);
         });
-        let done = self.channel.write(len, |at, into| {
+        let now = match frame.transient || len < LENT_LEN {
+            true => len,
+            false => len.min(self.channel.room_ahead()),
+        };
+        let done = self.channel.write(now, |at, into| {
             frame.body.read(frame.offset + at, into);
         });
         let end = match (frame.transmit_complete, done == len || frame.transient) {
@@ -174,9 +181,12 @@ impl Peer {
         let large = self.large.as_mut()?;
         let offset = large.offset;
         let done = match &large.body {
-            Rest::Lent(iov) => self.channel.write(large.len, |at, into| {
-                iov.read(offset + at, into);
-            }),
+            Rest::Lent(iov) => {
+                let now = large.len.min(self.channel.room_ahead());
+                self.channel.write(now, |at, into| {
+                    iov.read(offset + at, into);
+                })
+            }
             Rest::Owned(copy) => self.channel.write(large.len, |at, into| {
                 into.copy_from_slice(&copy[offset + at..offset + at + into.len()]);
             }),
