@@ -185,17 +185,20 @@ impl Tx {
         Ok(())
     }
 
-    /// Sends what has waited since the last such look. What the socket does not take, and its errors, are left to the next call. That a full
-    /// socket has room again is left to the thread that polls.
-    pub fn flush_overdue(&mut self, socket: &impl Socket) {
-        if self.waits()
-            && mem::replace(&mut self.overdue, true)
+    /// Sends what has waited since the last such look; returns whether anything waited. What the socket does not take, and its errors, are left
+    /// to the next call. That a full socket has room again is left to the thread that polls.
+    pub fn flush_overdue(&mut self, socket: &impl Socket) -> bool {
+        if !self.waits() {
+            return false;
+        }
+        if mem::replace(&mut self.overdue, true)
             && let Ok(count) = socket.send(&self.backlog[self.sent..])
         {
             self.backlog.drain(..self.sent + count);
             self.sent = 0;
             self.overdue = !self.backlog.is_empty();
         }
+        true
     }
 
     /// Resumes sending where the socket was full; returns whether it took anything, and the token of a large body that

@@ -163,9 +163,9 @@ impl SendingHalf for FlushedHalf {
     #[inline(always)]
     fn with_tx<R>(&mut self, call: impl FnOnce(&mut Tx, &Socket) -> R) -> R {
         let mut tx = self.shared_tx.tx.lock();
-        let result = call(&mut tx, &self.socket);
-        if self.needs_flusher(&tx) {
-            tx.scheduled = true;
+        let result = call(&mut tx.half, &self.socket);
+        if self.needs_flusher(&tx.half) {
+            tx.half.scheduled = true;
             drop(tx);
             flusher::schedule(&self.shared_tx);
         }
@@ -251,17 +251,17 @@ mod tests {
             transient: true,
             transmit_complete: false,
         };
-        let mut tx = half.shared_tx.tx.lock();
+        let tx = &mut half.shared_tx.tx.lock().half;
         let taken = tx.post(&*half.socket, &[0; 24], body, true);
         assert_eq!(taken, Ok(tx::Taken::Done));
-        let needs_flusher = half.needs_flusher(&tx);
+        let needs_flusher = half.needs_flusher(tx);
         if polling {
             coalescer.end();
             if tx.holds_back() {
                 tx.flush(&*half.socket).expect("the other end is there");
             }
         }
-        needs_flusher || half.needs_flusher(&tx)
+        needs_flusher || half.needs_flusher(tx)
     }
 
     #[test]

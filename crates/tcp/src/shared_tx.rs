@@ -3,7 +3,6 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use oxifabric_sync::SwitchLock;
 use oxifabric_tcp_stream::tx::Tx;
@@ -21,19 +20,27 @@ const EMPTY_LOOKS_MAX: u32 = 64;
 #[derive(Debug)]
 pub(crate) struct SharedTx {
     socket: Arc<Socket>,
-    pub(crate) tx: SwitchLock<Tx>,
+    pub(crate) tx: SwitchLock<WatchedTx>,
+}
+
+/// The bytes to be sent, and how often the flusher looked for them in vain.
+#[derive(Debug)]
+pub(crate) struct WatchedTx {
+    pub(crate) half: Tx,
     /// Number of empty looks in a row, and at which number of them the connection is left alone: the flusher's alone.
-    empty_looks: AtomicU32,
-    looks_max: AtomicU32,
+    empty_looks: u32,
+    looks_max: u32,
 }
 
 impl SharedTx {
     pub(crate) fn new(socket: Arc<Socket>, segment: Option<NonZeroUsize>) -> Self {
         Self {
             socket,
-            tx: SwitchLock::locked(Tx::new(segment, 0)),
-            empty_looks: AtomicU32::new(0),
-            looks_max: AtomicU32::new(EMPTY_LOOKS),
+            tx: SwitchLock::locked(WatchedTx {
+                half: Tx::new(segment, 0),
+                empty_looks: 0,
+                looks_max: EMPTY_LOOKS,
+            }),
         }
     }
 
@@ -43,22 +50,24 @@ impl SharedTx {
         let Some(mut tx) = self.tx.try_lock() else {
             return true;
         };
-        if tx.waits() {
-            self.empty_looks.store(0, Ordering::Relaxed);
-            tx.flush_overdue(&*self.socket);
+        tx.look(&self.socket)
+    }
+}
+
+impl WatchedTx {
+    /// Sends what has waited since the last look; returns whether to look again.
+    fn look(&mut self, socket: &Socket) -> bool {
+        if self.half.flush_overdue(socket) {
+            self.empty_looks = 0;
             return true;
         }
-        let empty_looks = self.empty_looks.load(Ordering::Relaxed) + 1;
-        let looks_max = self.looks_max.load(Ordering::Relaxed);
-        tx.scheduled = empty_looks < looks_max;
-        if tx.scheduled {
-            self.empty_looks.store(empty_looks, Ordering::Relaxed);
-        } else {
-            self.empty_looks.store(0, Ordering::Relaxed);
-            let more = (looks_max * 2).min(EMPTY_LOOKS_MAX);
-            self.looks_max.store(more, Ordering::Relaxed);
+        self.empty_looks += 1;
+        self.half.scheduled = self.empty_looks < self.looks_max;
+        if !self.half.scheduled {
+            self.empty_looks = 0;
+            self.looks_max = (self.looks_max * 2).min(EMPTY_LOOKS_MAX);
         }
-        tx.scheduled
+        self.half.scheduled
     }
 }
 
@@ -71,9 +80,9 @@ mod tests {
 
     /// Has a thread look until it is told that this is over; returns how often it did.
     fn empty_looks_until_it_is_left_alone(shared_tx: &SharedTx) -> u32 {
-        shared_tx.tx.lock().scheduled = true;
+        shared_tx.tx.lock().half.scheduled = true;
         let looks = (1..=EMPTY_LOOKS_MAX).find(|_| !shared_tx.flush_overdue());
-        assert!(!shared_tx.tx.lock().scheduled);
+        assert!(!shared_tx.tx.lock().half.scheduled);
         looks.expect("there is an end to it")
     }
 
@@ -86,13 +95,13 @@ mod tests {
             .collect();
         assert_eq!(looks, [4, 8, 16, 32, 64, 64]);
         // What waits is sent with the second look, and the count of empty ones begins anew.
-        let late = || shared_tx.tx.lock().force(b"late").expect("memory");
-        shared_tx.tx.lock().scheduled = true;
+        let late = || shared_tx.tx.lock().half.force(b"late").expect("memory");
+        shared_tx.tx.lock().half.scheduled = true;
         (0..EMPTY_LOOKS_MAX - 1).for_each(|_| assert!(shared_tx.flush_overdue()));
         for _ in 0..2 {
             late();
-            assert!(shared_tx.flush_overdue() && shared_tx.tx.lock().waits());
-            assert!(shared_tx.flush_overdue() && !shared_tx.tx.lock().waits());
+            assert!(shared_tx.flush_overdue() && shared_tx.tx.lock().half.waits());
+            assert!(shared_tx.flush_overdue() && !shared_tx.tx.lock().half.waits());
         }
         assert!(shared_tx.flush_overdue(), "not the last empty look yet");
     }
