@@ -17,8 +17,11 @@ use oxifabric_wire::tcp::frame::{FrameError, FrameHeader, RMA_PIECES_MAX, RmaPie
 use crate::id_map::{IdMap, Incoming, ProtocolError};
 use crate::socket::Socket;
 
-/// Length of messages for which an empty read of their socket costs more than it saves.
+/// Length of messages that are large: few of them leave between two polls, and a side that sent one reads until its socket is empty.
 pub const LARGE_LEN: usize = 40 * 1024;
+
+/// Length of messages for which an empty read of their socket costs more than asking the poller.
+const ASKED_LEN: usize = 32 * 1024;
 
 /// Maximum number of reads of the socket in a turn, so that one active peer does not starve the others. A read into a large
 /// body ends the turn, because a reader that gets ahead of the sender holds the socket while the kernel fills it.
@@ -36,6 +39,8 @@ pub struct Rx {
     state: State,
     /// Length of the last body: the next one is expected to be like it.
     expected: usize,
+    /// Number of bodies to come that are read alone, by a call that costs less.
+    alone: u8,
 }
 
 #[derive(Debug, Default)]
@@ -105,10 +110,10 @@ pub struct Progress {
 }
 
 impl Rx {
-    /// Returns whether large messages are expected.
+    /// Returns whether messages are expected that are so long that the poller is asked before they are read.
     #[inline]
-    pub const fn expects_large(&self) -> bool {
-        self.expected >= LARGE_LEN
+    pub const fn expects_long(&self) -> bool {
+        self.expected >= ASKED_LEN
     }
 
     /// Returns whether a frame waits for the sink to have room.
@@ -253,8 +258,20 @@ impl Rx {
         let (asked, direct, result) = match &self.state {
             State::Body(placed) if placed.room() > 0 => {
                 let room = placed.room();
+                let tail = match self.alone {
+                    0 => tail,
+                    _ => &mut [],
+                };
                 let asked = room + tail.len();
                 let result = socket.recv_scatter(&placed.iov, placed.done, room, tail);
+                if let Ok(count) = result
+                    && count >= room
+                {
+                    self.alone = match self.alone {
+                        0 if count == room => S::READ_ALONE,
+                        left => left.saturating_sub(1),
+                    };
+                }
                 (asked, room, result)
             }
             _ => (tail.len(), 0, socket.recv(tail)),

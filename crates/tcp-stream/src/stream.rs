@@ -205,10 +205,10 @@ impl<H: SendingHalf> Stream<H> {
         self.rx.stalled()
     }
 
-    /// Returns whether large messages are expected.
+    /// Returns whether messages are expected that are so long that the poller is asked before they are read.
     #[inline]
-    pub const fn expects_large(&self) -> bool {
-        self.rx.expects_large()
+    pub const fn expects_long(&self) -> bool {
+        self.rx.expects_long()
     }
 
     /// Returns whether the socket takes nothing more for now.

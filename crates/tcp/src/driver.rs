@@ -176,7 +176,7 @@ impl ConnDriver {
         self.mark(conns, Due::RETRY);
     }
 
-    /// Reads what is there; returns how many events there were. Where large messages are expected, only what the poller
+    /// Reads what is there; returns how many events there were. Where long messages are expected, only what the poller
     /// reported (`told`) is read: an empty read holds the socket while the kernel fills it, and what one call saves is
     /// nothing beside the copying.
     #[inline]
@@ -187,7 +187,7 @@ impl ConnDriver {
         if conn.stream.stalled() {
             return 0;
         }
-        if !told && conn.stream.expects_large() {
+        if !told && conn.stream.expects_long() {
             conns.visit = true;
             return 0;
         }
@@ -279,7 +279,7 @@ impl ConnDriver {
         if event.ended {
             return events + self.ended(conns, sink);
         }
-        if event.broken || event.readable && (!direct || conn.stream.expects_large()) {
+        if event.broken || event.readable && (!direct || conn.stream.expects_long()) {
             events += self.read(conns, true, sink);
         }
         events

@@ -323,6 +323,11 @@ impl Socket {
         let mut pieces = Pieces::new();
         pieces.push_part(body, offset, len);
         pieces.push(tail.as_mut_ptr(), tail.len());
+        if let [piece] = pieces.list[..pieces.count] {
+            let (base, len) = (piece.iov_base.cast(), piece.iov_len);
+            // SAFETY: as below.
+            return check_len(unsafe { syscall::recv(self.fd(), base, len, libc::MSG_DONTWAIT) });
+        }
         let mut message = pieces.message();
         // SAFETY: the pieces describe memory that an Iov's maker promised to keep valid and to leave to this
         // operation, and a slice that is borrowed for writing.
@@ -380,6 +385,7 @@ impl oxifabric_tcp_stream::Socket for Socket {
     const READ_AHEAD: usize = 24 * 1024;
     const LONG_LEN: usize = 12 * 1024;
     const NARROW_LEN: usize = 256;
+    const READ_ALONE: u8 = 15;
     const HELD_BACK: usize = 20 * 1024;
 
     #[inline]
