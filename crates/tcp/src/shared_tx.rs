@@ -23,7 +23,7 @@ pub(crate) struct SharedTx {
     pub(crate) tx: SwitchLock<WatchedTx>,
 }
 
-/// The bytes to be sent, and how often the flusher looked for them in vain.
+/// The bytes to be sent, and how often the flusher found none of them.
 #[derive(Debug)]
 pub(crate) struct WatchedTx {
     pub(crate) half: Tx,
