@@ -423,7 +423,8 @@ impl Channel {
         self.send(now, writer)
     }
 
-    /// Sends what may be sent now. Nothing counts as lost that did not before: its answer may have come, and was not read.
+    /// Sends what may be sent now. Nothing counts as lost that did not before: its answer may have come, and was not read. Only a channel that takes nothing
+    /// any more ends by its deadline here.
     pub fn send(&mut self, now: Instant, writer: &mut impl PacketWriter) -> Event {
         if let Some(end) = self.ended {
             return Event::Ended(end);

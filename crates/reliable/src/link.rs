@@ -136,6 +136,10 @@ const KEPT_MAX: usize = 128 << 20;
 /// Number of packets that one poll takes.
 const PACKETS_PER_POLL: usize = 64;
 
+/// Polls in a row that may leave packets unread and judge no losses: what is missed may be among these packets. Beyond, a flood would keep losses from being
+/// seen.
+const POLLS_BEHIND: u32 = 64;
+
 /// Time by which the clock of polls may be late: when something is due sooner, the exact one is asked.
 const SOON: Duration = Duration::from_millis(20);
 
@@ -159,6 +163,8 @@ pub struct ReliableLink<P> {
     kept: usize,
     keepalive: Keepalive,
     coalescer: Coalescer,
+    /// Number of polls in a row that left packets unread.
+    behind: u32,
     /// Number of packets that were retransmitted over channels that have ended or are folded.
     repeated: u64,
     now: Instant,
@@ -278,15 +284,18 @@ impl<P: PacketPort> Link for ReliableLink<P> {
             self.now = self.port.now();
         }
         let rings = due <= self.now.max(now);
-        for at in 0..PACKETS_PER_POLL {
-            if !self.port.next() {
-                break;
-            }
-            if at == 0 && due > now.after(SOON) {
+        let mut taken = 0;
+        while taken < PACKETS_PER_POLL && self.port.next() {
+            if taken == 0 && due > now.after(SOON) {
                 self.now = self.port.now();
             }
             events += self.arrived(sink);
+            taken += 1;
         }
+        self.behind = match taken {
+            PACKETS_PER_POLL => self.behind.saturating_add(1),
+            _ => 0,
+        };
         while let Some(id) = self.port.refused() {
             let now = self.now;
             if let Some(peer) = self.peer(id) {
@@ -345,6 +354,7 @@ impl<P: PacketPort> ReliableLink<P> {
             kept: 0,
             keepalive: Keepalive::new(),
             coalescer: Coalescer::new(),
+            behind: 0,
             repeated: 0,
             now: Instant::default(),
         }
@@ -489,7 +499,11 @@ impl<P: PacketPort> ReliableLink<P> {
             sink.sent(token, Ok(()));
             events += 1;
         }
-        let acted = peer.channel.act(self.now, &mut To(&mut self.port, id));
+        let mut writer = To(&mut self.port, id);
+        let acted = match self.behind {
+            1..=POLLS_BEHIND => peer.channel.send(self.now, &mut writer),
+            _ => peer.channel.act(self.now, &mut writer),
+        };
         events += usize::from(acted == Event::Moved);
         if let Event::Ended(end) = acted {
             self.lose(id, end, sink);
