@@ -4,6 +4,7 @@
  *   kofi_hostile HOST PORT request    says something else than a request for a connection; sees the connection closed
  *   kofi_hostile HOST PORT header     gets a connection, and sends what is no frame
  *   kofi_hostile HOST PORT length     gets a connection, and sends a frame that is shorter than its header
+ *   kofi_hostile HOST PORT urgent     gets a connection, and sends a byte of urgent data within a frame
  *   kofi_hostile HOST PORT half       gets a connection, and closes it in the middle of a frame
  *   kofi_hostile HOST PORT reset      as half, and has it reset
  *   kofi_hostile HOST PORT flood      opens connections without requests, and gets one all the same
@@ -91,6 +92,13 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(mode, "length")) {
 		announce(fd, 3, 3);
+		return recv(fd, bytes, sizeof(bytes), 0) > 0;
+	}
+	if (!strcmp(mode, "urgent")) {
+		announce(fd, 3, 16 + 64);
+		put(fd, bytes, 10);
+		if (send(fd, bytes, 1, MSG_OOB | MSG_NOSIGNAL) != 1)
+			return 1;
 		return recv(fd, bytes, sizeof(bytes), 0) > 0;
 	}
 	if (!strcmp(mode, "half") || !strcmp(mode, "reset")) {

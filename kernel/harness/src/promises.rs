@@ -88,7 +88,7 @@ attacked() {
 lost='listen -\(104\|125\|107\) rounds 0'
 broken='kofi_tcp: connection with .* lost: the peer broke the protocol'
 within='kofi_tcp: connection with .* lost: the peer closed it in the middle'
-attacked header "$broken" && attacked length "$broken"
+attacked header "$broken" && attacked length "$broken" && attacked urgent 'kofi_tcp: connection with .* lost: '
 say $? "what is no frame ends its connection with an error and a line in the log"
 attacked half "$within" && attacked reset 'kofi_tcp: connection with .* lost: '
 say $? "so does a peer that vanishes within a frame"
@@ -110,7 +110,7 @@ for round in 1 2 3 4 5 6 7 8 9 10; do
     insmod /mod/kofi.ko && insmod /mod/kofi_loop.ko && insmod /mod/kofi_test.ko || break
     rmmod kofi_test && rmmod kofi_loop && insmod /mod/kofi_tcp.ko || break
     insmod /mod/kofi_test.ko provider=kofi_tcp && rmmod kofi_test && rmmod kofi_tcp && rmmod kofi || break
-    [ $round = 1 ] && before=$(memory-free)
+    [ $round = 1 ] && before=$(memory-free 10)
 done
 [ $round = 10 ] && ! lsmod | grep -q kofi
 say $? "all are loaded, used and unloaded ten times"

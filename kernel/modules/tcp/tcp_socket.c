@@ -284,10 +284,13 @@ static ssize_t ktcp_nothing(struct sock *sk)
 	return sk->sk_state == TCP_CLOSE ? -ENOTCONN : -EAGAIN;
 }
 
-/*
- * The pieces are used up by this. Without the steps of recvmsg, which take as long as to copy some KiB: so that a message is read in two calls, its
- * header and then its body to where it belongs.
- */
+/* Returns whether what comes next is urgent data: tcp_read_sock does not go past it, and no peer has a use for it. */
+static bool ktcp_is_urgent(struct sock *sk)
+{
+	return tcp_sk(sk)->urg_data && tcp_sk(sk)->urg_seq == tcp_sk(sk)->copied_seq;
+}
+
+/* The pieces are used up by this. Without the steps of recvmsg, which take as long as to copy some KiB. */
 ssize_t ktcp_recv(struct ktcp *of, struct kvec *pieces, size_t count, size_t len)
 {
 	struct sock *sk = of->sock->sk;
@@ -297,7 +300,10 @@ ssize_t ktcp_recv(struct ktcp *of, struct kvec *pieces, size_t count, size_t len
 
 	lock_sock(sk);
 	status = tcp_read_sock(sk, &desc, ktcp_take);
-	if (!status)
+	/* What is before it ends with the connection: a reader that got some would wait for more. */
+	if (ktcp_is_urgent(sk))
+		status = -EPROTO;
+	else if (!status)
 		status = ktcp_nothing(sk);
 	release_sock(sk);
 	return status;
