@@ -105,7 +105,7 @@ struct kofi_cq_callback {
 
 /*
  * For consumers that do not wait in fi_cq_sread: has `call` called by a thread of the kernel, in process context and without a lock of kOFI held,
- * after completions were added; never twice at once for a queue. It may post and read, and it may not close the queue. NULL ends it:
+ * after completions were added; never twice at once for a queue. It may post, read and close endpoints, and it may not close the queue. NULL ends it:
  * when that returns, the callback does not run any more, and its argument may go.
  */
 static inline int kofi_cq_set_callback(struct fid_cq *cq, void (*call)(struct fid_cq *cq, void *arg), void *arg)

@@ -232,7 +232,8 @@ static s64 krt_signal_sleep(struct krt_signal *signal, u64 number, s64 ms)
 
 	if (ms < 0)
 		return wait_event_interruptible(signal->threads, krt_signal_number(signal) != number) ? -1 : 1;
-	until = jiffies + msecs_to_jiffies(min_t(s64, ms, INT_MAX));
+	/* The tick that is under way is over too early. */
+	until = jiffies + msecs_to_jiffies(min_t(s64, ms, INT_MAX)) + (ms > 0);
 	if (!krt_signal_sleep_until(signal, number, until))
 		return -1;
 	if (krt_signal_number(signal) == number)

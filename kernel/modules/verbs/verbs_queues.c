@@ -2,7 +2,6 @@
 #include <linux/cpu.h>
 #include <linux/interrupt.h>
 #include <linux/sched/mm.h>
-#include <linux/workqueue.h>
 #include "verbs_parts.h"
 
 /* How long a peer waits whose message finds no receive, as IB_QP_MIN_RNR_TIMER has it: 0.64 ms. */
@@ -79,8 +78,9 @@ static void kv_pass_begin(void *pass)
 }
 
 /*
- * Returns when the tasklets have run that were scheduled on a processor: they run in their order. Without a worker of another queue: the thread may
- * be one that writes memory out, and is not to wait for one that there is no memory for.
+ * Returns when the tasklets have run that were scheduled on a processor: they run in their order, but for one that runs on another processor still, which
+ * goes behind the others. Without a worker of another queue: the thread may be one that writes memory out, and is not to wait for one that there is no
+ * memory for.
  */
 static void kv_pass(int cpu)
 {
@@ -88,7 +88,7 @@ static void kv_pass(int cpu)
 
 	init_completion(&pass.passed);
 	tasklet_setup(&pass.tasklet, kv_passed);
-	/* One that is off has none. */
+	/* None is off meanwhile; if that were so, it would have handed its tasklets on. */
 	if (smp_call_function_single(cpu, kv_pass_begin, &pass, true))
 		return;
 	wait_for_completion(&pass.passed);
@@ -97,16 +97,19 @@ static void kv_pass(int cpu)
 
 /*
  * Waits until a software device has told of the completions that it has. That of Linux 6.1, rdma_rxe, frees a queue while the tasklet that
- * would tell of them is scheduled.
+ * would tell of them is scheduled. The second time also those have run that went behind the others the first time.
  */
 static void kv_settle(struct ib_device *device)
 {
-	int cpu;
+	int cpu, time;
 
 	if (!ib_uses_virt_dma(device))
 		return;
-	for_each_online_cpu (cpu)
-		kv_pass(cpu);
+	cpus_read_lock();
+	for (time = 0; time < 2; time++)
+		for_each_online_cpu (cpu)
+			kv_pass(cpu);
+	cpus_read_unlock();
 }
 
 /* After this the device does not touch the memory of any work. */
