@@ -57,7 +57,8 @@ pub(crate) struct CmaQueue {
     pull_chunk: usize,
     /// How many of them are left in this poll, once it is known that the peer's process runs.
     left: Option<usize>,
-    /// How many messages were announced since the last one was to be copied, but for those that were copied as they came.
+    /// How many messages were announced since the last one was to be copied, but for those that were copied as they came: a guess at whether the next one is
+    /// alone, since announced messages may be dropped, or asked for otherwise.
     announced: u32,
     /// Which messages are pulled.
     pub(crate) threshold: RndvThreshold,
@@ -185,7 +186,7 @@ impl CmaQueue {
         self.announced = self.announced.saturating_add(1);
     }
 
-    /// Returns whether the message that is to be copied now is the only one that was announced since the last one.
+    /// Returns whether the message that is to be copied now seems to be the only one: it is, of those that were announced since the last one.
     pub(crate) fn came_alone(&mut self) -> bool {
         std::mem::take(&mut self.announced) == 1
     }
