@@ -39,8 +39,6 @@ pub struct Rx {
     state: State,
     /// Length of the last body: the next one is expected to be like it.
     expected: usize,
-    /// Number of bodies to come that are read alone, by a call that costs less.
-    alone: u8,
 }
 
 #[derive(Debug, Default)]
@@ -258,20 +256,8 @@ impl Rx {
         let (asked, direct, result) = match &self.state {
             State::Body(placed) if placed.room() > 0 => {
                 let room = placed.room();
-                let tail = match self.alone {
-                    0 => tail,
-                    _ => &mut [],
-                };
                 let asked = room + tail.len();
                 let result = socket.recv_scatter(&placed.iov, placed.done, room, tail);
-                if let Ok(count) = result
-                    && count >= room
-                {
-                    self.alone = match self.alone {
-                        0 if count == room => S::READ_ALONE,
-                        left => left.saturating_sub(1),
-                    };
-                }
                 (asked, room, result)
             }
             _ => (tail.len(), 0, socket.recv(tail)),

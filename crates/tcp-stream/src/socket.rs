@@ -18,10 +18,6 @@ pub trait Socket {
     /// Bytes that are read while long messages come: little more than a header, so that their bodies are not copied.
     const NARROW_LEN: usize;
 
-    /// Number of bodies that are read alone after one behind which nothing came: a call for one piece of memory costs less. Zero where the next
-    /// call, which finds the socket empty, costs more than that.
-    const READ_ALONE: u8;
-
     /// Bytes that may be held back, to leave together. Less costs more calls; more, and the receiver has nothing to do for too long.
     const HELD_BACK: usize;
 

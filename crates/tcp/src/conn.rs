@@ -292,31 +292,6 @@ mod tests {
         }
     }
 
-    /// Posts two messages and reads the first one; returns how much of both is left in the socket, and reads that.
-    fn left_behind_one(a: &mut Conn, b: &mut Conn, body: &Iov, sink: &mut Recorder) -> usize {
-        let before = sink.arrived.len();
-        (0..2).for_each(|id| post(b, id, body));
-        while sink.arrived.len() == before {
-            a.stream.read(PeerId(0), sink);
-        }
-        let left = a.socket().unread().expect("it is open");
-        while sink.arrived.len() < before + 2 {
-            a.stream.read(PeerId(0), sink);
-        }
-        left
-    }
-
-    #[test]
-    fn a_body_is_read_alone_after_one_that_nothing_followed() {
-        let (mut a, mut b) = pair();
-        let (body, _) = pattern(&[LARGE_LEN], 1);
-        let mut sink = Recorder::default();
-        let left = left_behind_one(&mut a, &mut b, &body, &mut sink);
-        assert!(left < LARGE_LEN, "{left}: the next one is read ahead");
-        let left = left_behind_one(&mut a, &mut b, &body, &mut sink);
-        assert!(left > LARGE_LEN, "{left}: all of the next one waits");
-    }
-
     #[test]
     fn a_busy_connection_is_read_so_often_and_then_others_have_their_turn() {
         // As `READS_PER_TURN` times `READ_AHEAD` of the receiving half.

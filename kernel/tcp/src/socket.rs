@@ -108,7 +108,6 @@ impl stream::Socket for Socket {
     // A second call takes longer than to copy what fits the staging buffer.
     const LONG_LEN: usize = SURE;
     const NARROW_LEN: usize = 32;
-    const READ_ALONE: u8 = 0;
     // With a header and a short body behind it, it is still below SURE.
     const HELD_BACK: usize = SURE / 2;
 

@@ -385,7 +385,6 @@ impl oxifabric_tcp_stream::Socket for Socket {
     const READ_AHEAD: usize = 24 * 1024;
     const LONG_LEN: usize = 12 * 1024;
     const NARROW_LEN: usize = 256;
-    const READ_ALONE: u8 = 15;
     const HELD_BACK: usize = 20 * 1024;
 
     #[inline]
