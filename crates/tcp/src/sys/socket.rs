@@ -323,11 +323,6 @@ impl Socket {
         let mut pieces = Pieces::new();
         pieces.push_part(body, offset, len);
         pieces.push(tail.as_mut_ptr(), tail.len());
-        if let [piece] = pieces.list[..pieces.count] {
-            let (base, len) = (piece.iov_base.cast(), piece.iov_len);
-            // SAFETY: as below.
-            return check_len(unsafe { syscall::recv(self.fd(), base, len, libc::MSG_DONTWAIT) });
-        }
         let mut message = pieces.message();
         // SAFETY: the pieces describe memory that an Iov's maker promised to keep valid and to leave to this
         // operation, and a slice that is borrowed for writing.
