@@ -153,6 +153,18 @@ impl Tally {
     fn is_complete(&self) -> bool {
         self.ok > 0 && self.ok == self.planned && self.failed.is_empty()
     }
+
+    fn summary(&self) -> String {
+        let all = self.planned.max(self.ok + self.failed.len());
+        format!("{} of {all} promises are kept", self.ok)
+    }
+
+    /// Returns the checks that failed and, where checks were not reported, how many were kept.
+    fn broken(&self) -> impl Iterator<Item = String> + '_ {
+        let are_missing = !self.is_complete() && self.failed.is_empty();
+        let missing = are_missing.then(|| self.summary());
+        self.failed.iter().cloned().chain(missing)
+    }
 }
 
 /// The script that tries the disk; it says how many checks it had when it has come to its end.
@@ -190,15 +202,15 @@ pub(crate) fn run(
     modules: &[PathBuf],
     disk: &DiskTest,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let mut are_kept = true;
+    let mut broken = Vec::new();
     if !disk.is_heavy {
-        for commands in [SCRIPT, VERBS_SCRIPT] {
+        for (of, commands) in [("modules", SCRIPT), ("kofi_verbs", VERBS_SCRIPT)] {
             let job = Job {
                 commands,
                 has_fio: false,
                 is_measured: false,
             };
-            are_kept &= are_promises_kept(place, modules, &job, true)?;
+            broken.extend(broken_promises(of, place, modules, &job, true)?);
         }
     }
     let heavy = if disk.is_heavy { "1" } else { "" };
@@ -206,29 +218,33 @@ pub(crate) fn run(
         if disk.provider.is_some_and(|only| only != provider) {
             continue;
         }
-        println!("disk over {provider}:");
+        let of = format!("disk over {provider}");
         let commands = format!("PROVIDER={provider} TARGET={node} HEAVY={heavy}\n{DISK_SCRIPT}");
         let job = Job {
             commands: &commands,
             has_fio: disk.is_heavy,
             is_measured: false,
         };
-        are_kept &= are_promises_kept(place, modules, &job, false)?;
+        broken.extend(broken_promises(&of, place, modules, &job, false)?);
     }
-    Ok(if are_kept {
+    // Once more at the end, which is what is read of a long log.
+    broken.iter().for_each(|what| println!("{what}"));
+    Ok(if broken.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
 }
 
-/// Runs a job, and returns whether all that it and, if they are tested, the modules announce is kept.
-fn are_promises_kept(
+/// Runs a job, prints what came of it, and returns what was announced by it and, if they are tested, by the modules, and not kept.
+fn broken_promises(
+    of: &str,
     place: &Place,
     modules: &[PathBuf],
     job: &Job,
     tests_modules: bool,
-) -> Result<bool, Box<dyn Error>> {
+) -> Result<Vec<String>, Box<dyn Error>> {
+    println!("{of}:");
     let (mut modules_say, mut guest_says) = (Tally::default(), Tally::default());
     let status = guest::run(place, modules, job, &mut |line| {
         println!("{line}");
@@ -244,18 +260,19 @@ fn are_promises_kept(
     if tests_modules {
         tallies.push(("kofi_test", modules_say));
     }
-    for (of, tally) in &tallies {
-        println!(
-            "{of}: {} of {} promises are kept",
-            tally.ok,
-            tally.planned.max(tally.ok + tally.failed.len())
+    let mut broken = Vec::new();
+    for (speaker, tally) in &tallies {
+        println!("{speaker}: {}", tally.summary());
+        broken.extend(
+            tally
+                .broken()
+                .map(|what| format!("{of}: {speaker}: {what}")),
         );
-        for failed in &tally.failed {
-            println!("{of}: {failed}");
-        }
     }
-    let are_complete = tallies.iter().all(|(_, tally)| tally.is_complete());
-    Ok(are_complete && status == ExitCode::SUCCESS)
+    if status != ExitCode::SUCCESS {
+        broken.push(format!("{of}: the guest ended with an error"));
+    }
+    Ok(broken)
 }
 
 /// Returns the promise that a line of the kernel's console says is broken, where no script shows the log: in the guest insmod tries a module
@@ -293,6 +310,18 @@ mod tests {
         assert!(!tally(&["ok 1 - a"]).is_complete());
         assert!(!tally(&["ok 1 - a", "not ok 2 - b", "1..2"]).is_complete());
         assert!(!tally(&["1..0"]).is_complete());
+    }
+
+    #[test]
+    fn what_is_broken_is_said() {
+        let broken = |lines: &[&str]| tally(lines).broken().collect::<Vec<_>>();
+        assert!(broken(&["ok 1 - a", "1..1"]).is_empty());
+        assert_eq!(
+            broken(&["ok 1 - a", "not ok 2 - b", "1..2"]),
+            ["not ok 2 - b"]
+        );
+        assert_eq!(broken(&["ok 1 - a", "1..2"]), ["1 of 2 promises are kept"]);
+        assert_eq!(broken(&[]), ["0 of 0 promises are kept"]);
     }
 
     #[test]
