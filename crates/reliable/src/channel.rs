@@ -30,6 +30,12 @@ const QUIET: Duration = Duration::from_secs(1);
 /// How long this end goes on sending Hellos to a peer whose host reports that no endpoint listens (yet).
 const REFUSALS: Duration = Duration::from_secs(3);
 
+/// The least number of Hellos after which such a report counts: it may have waited at this end since before the peer's endpoint was there.
+const REFUSED_HELLOS: u32 = 4;
+
+/// How late, as a share of the deadline, this end may ask again for an answer and count all of the time as the peer's silence.
+const LATE_SHARE: u32 = 8;
+
 /// Identity of an end, as it is sent to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -411,6 +417,9 @@ impl Channel {
     /// Does what is due, and sends what may be sent now. What has come is to be read before: answers may be among it.
     pub fn act(&mut self, now: Instant, writer: &mut impl PacketWriter) -> Event {
         if self.ended.is_none() && !self.draining {
+            if writer.has_room() {
+                self.excuse_silence(now);
+            }
             if self.gives_up_at() <= now {
                 return self.end(CloseReason::TimedOut);
             }
@@ -546,10 +555,26 @@ impl Channel {
         }
     }
 
-    /// Takes note that the peer's host reports no listener at its address. A peer that is about to start is given a moment.
+    /// Takes from the peer's silence the time in which this end did not ask again although it was due: the application did not poll, and what the peer
+    /// was asked before may be lost. The end asks now, and a part of the deadline is left for the answer.
+    fn excuse_silence(&mut self, now: Instant) {
+        let asks_at = match self.other == 0 || self.unconfirmed {
+            true => self.handshake_at,
+            false => self.sender.pto_at().min(self.probe_at),
+        };
+        let excused = now
+            .since(asks_at)
+            .saturating_sub(self.config.deadline / LATE_SHARE);
+        if let Some(since) = &mut self.unanswered_since {
+            *since = since.after(excused).min(now);
+        }
+    }
+
+    /// Takes note that the peer's host reports no listener at its address. A peer that is about to start is given a moment, and more than one Hello.
     pub fn refuse(&mut self, now: Instant) {
         let since = *self.unanswered_since.get_or_insert(now);
-        if now.since(since) >= REFUSALS {
+        let has_asked = self.other != 0 || self.handshakes >= REFUSED_HELLOS;
+        if has_asked && now.since(since) >= REFUSALS {
             self.ended.get_or_insert(CloseReason::Refused);
         }
     }

@@ -110,6 +110,33 @@ fn a_peer_that_is_gone_is_noticed() {
     assert!(took >= network::DEADLINE && took < network::DEADLINE + 500 * MS);
 }
 
+/// The report that no endpoint listens may be as old as the first Hello.
+#[test]
+fn a_refusal_that_is_read_late_ends_no_channel_that_has_hardly_asked() {
+    let mut network = Network::new(19, CLEAN);
+    network.cut = true;
+    network.run_for(MS);
+    network.now = network.now.after(5000 * MS);
+    let now = network.now;
+    network.ends[0].channel.refuse(now);
+    network.cut = false;
+    network.open();
+}
+
+#[test]
+fn a_host_that_goes_on_refusing_ends_a_channel() {
+    let mut network = Network::new(20, CLEAN);
+    network.cut = true;
+    for _ in 0..31 {
+        assert_eq!(network.ends[0].ended, None);
+        network.run_for(100 * MS);
+        let now = network.now;
+        network.ends[0].channel.refuse(now);
+    }
+    network.run_for(MS);
+    assert_eq!(network.ends[0].ended, Some(CloseReason::Refused));
+}
+
 #[test]
 fn an_end_with_keepalive_notices_it_though_it_sends_nothing() {
     let mut network = Network::new(5, CLEAN);

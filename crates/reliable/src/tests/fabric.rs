@@ -294,9 +294,9 @@ impl Fabric {
         self.wires.borrow_mut().gone[at] = true;
     }
 
-    /// Loses what an end sends as data from now on.
-    pub(super) fn mute(&mut self, at: usize) {
-        self.wires.borrow_mut().mute[at] = true;
+    /// Loses what an end sends as data from now on, or does not any more.
+    pub(super) fn mute(&mut self, at: usize, loses: bool) {
+        self.wires.borrow_mut().mute[at] = loses;
     }
 
     /// Puts a new process in the place of an end.

@@ -61,7 +61,7 @@ fn a_peer_whose_message_is_waited_for() {
 #[test]
 fn a_peer_that_owes_what_was_read() {
     dies_owing(|fabric| {
-        fabric.mute(VICTIM);
+        fabric.mute(VICTIM, true);
         fabric.read(0, VICTIM, 1000, 7);
     });
 }
@@ -78,6 +78,37 @@ fn a_peer_that_owes_the_rest_of_a_message() {
         !fabric.ends[0].events.failed.is_empty()
     });
     assert_eq!(fabric.ends[0].events.failed, [(7, Errno::TIMEDOUT)]);
+}
+
+/// Neither did this end ask again in that time, nor can the peer have known.
+#[test]
+fn a_peer_is_asked_again_after_an_end_has_not_polled_for_longer_than_the_deadline() {
+    let mut fabric = acquainted();
+    fabric.recv(VICTIM, PeerId::ANY, 100, 8);
+    fabric.mute(0, true);
+    fabric.send(0, VICTIM, 100, Flags::DELIVERY_COMPLETE, 7);
+    fabric.mute(0, false);
+    fabric.ends[0].still = true;
+    fabric.run_for(DEADLINE * 2);
+    assert_eq!(fabric.ends[VICTIM].events.done.len(), 2, "it was lost");
+    fabric.ends[0].still = false;
+    fabric.run_until(Duration::from_secs(1), |fabric| {
+        fabric.ends[0].events.done.contains(&7)
+    });
+    assert!(fabric.ends[VICTIM].events.done.contains(&8));
+}
+
+#[test]
+fn a_peer_that_died_while_an_end_did_not_poll_is_noticed() {
+    let mut fabric = acquainted();
+    fabric.kill(VICTIM);
+    fabric.send(0, VICTIM, 100, Flags::DELIVERY_COMPLETE, 7);
+    fabric.ends[0].still = true;
+    fabric.run_for(DEADLINE * 2);
+    fabric.ends[0].still = false;
+    fabric.run_until(DEADLINE, |fabric| {
+        fabric.ends[0].events.failed == [(7, Errno::TIMEDOUT)]
+    });
 }
 
 #[test]

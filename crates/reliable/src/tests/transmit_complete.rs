@@ -43,7 +43,7 @@ fn a_send_waits_for_the_acknowledgement_and_not_for_a_receive() {
 #[test]
 fn a_lost_message_is_not_over_until_it_came_again() {
     let mut fabric = acquainted();
-    fabric.mute(0);
+    fabric.mute(0, true);
     fabric.send(0, 1, 100, Flags::TRANSMIT_COMPLETE, 7);
     fabric.run_for(Duration::from_secs(2));
     assert!(fabric.ends[0].events.done.is_empty());
