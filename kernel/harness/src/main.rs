@@ -50,10 +50,10 @@ enum Task {
         /// Have fio in the guest, and without a command also try the disk for minutes
         #[arg(long)]
         disk: bool,
-        /// Hold the disk against NVMe over fabrics, for minutes
+        /// Hold messages over kofi_tcp against kernel sockets, and the disk over kofi_verbs against NVMe over fabrics, for minutes
         #[arg(long)]
         compare: bool,
-        /// Try the disk over this provider only
+        /// Try the disk, or compare, over this provider only
         #[arg(long, value_parser = promises::providers())]
         provider: Option<String>,
         /// What the guest's shell runs
@@ -86,8 +86,14 @@ fn run(task: &Task) -> Result<ExitCode, Box<dyn Error>> {
             Ok(ExitCode::SUCCESS)
         }
         Task::Guest {
-            compare, command, ..
-        } if *compare => compare::run(&place, &modules, &command.join(" ")),
+            compare,
+            provider,
+            command,
+            ..
+        } if *compare => {
+            let settings = command.join(" ");
+            compare::run(&place, &modules, provider.as_deref(), &settings)
+        }
         Task::Guest {
             disk,
             provider,
