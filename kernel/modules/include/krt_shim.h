@@ -2,6 +2,8 @@
 #ifndef KRT_SHIM_H
 #define KRT_SHIM_H
 
+#include <linux/delay.h>
+#include <linux/ktime.h>
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -28,6 +30,8 @@ void krt_signal_free(void *of);
 u64 krt_signal_number(void *of);
 void krt_signal_raise(void *of);
 s64 krt_signal_wait(void *of, u64 number, s64 ms);
+u64 krt_clock_ns(void);
+void krt_pause(void);
 void *krt_work_new(void (*run)(void *), void *of);
 void krt_work_free(void *of);
 void krt_work_queue(void *of);
@@ -259,6 +263,17 @@ s64 krt_signal_wait(void *of, u64 number, s64 ms)
 	left = krt_signal_sleep(signal, number, ms);
 	WRITE_ONCE(signal->is_soon, left && local_clock() - begin < KRT_LINGER_NS);
 	return left;
+}
+
+u64 krt_clock_ns(void)
+{
+	return ktime_get_ns();
+}
+
+/* Sleeps whatever signals the process has. */
+void krt_pause(void)
+{
+	usleep_range(1000, 2000);
 }
 
 struct krt_work {

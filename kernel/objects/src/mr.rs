@@ -9,7 +9,7 @@ use oxifabric_abi::{
     FI_CLASS_MR, FI_KEY_NOTAVAIL, fi_mr_attr, fi_ops, fi_ops_mr, fid, fid_domain, fid_mr, iovec,
 };
 use oxifabric_engine::Target;
-use oxifabric_kernel_sync::{Signal, Timeout};
+use oxifabric_kernel_sync::wait_until;
 use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
 use oxifabric_types::{Errno, Flags, MrMode};
 
@@ -24,8 +24,8 @@ const ACCESS: Flags = Flags::SEND
     .union(Flags::REMOTE_READ)
     .union(Flags::REMOTE_WRITE);
 
-/// How often, a millisecond apart, closing a region looks whether the accesses that are under way have ended.
-const PATIENCE: u32 = 2000;
+/// How long closing a region waits for the accesses that are under way.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The regions of a domain that peers may name.
 pub(crate) struct Regions {
@@ -41,6 +41,8 @@ struct Region {
     memory: Iov,
     base: u64,
     access: Flags,
+    /// Peers find it no more, but its key is not free yet.
+    is_closing: bool,
 }
 
 impl Regions {
@@ -73,6 +75,13 @@ impl Regions {
         Ok(key)
     }
 
+    /// Hides a region from peers while it is being closed, or shows it again.
+    fn set_closing(&mut self, key: u64, is_closing: bool) {
+        if let Some(region) = self.by_key.get_mut(&key) {
+            region.is_closing = is_closing;
+        }
+    }
+
     /// Finds the memory that a peer names.
     ///
     /// # Errors
@@ -94,7 +103,10 @@ impl Regions {
     }
 
     fn find_one(&self, target: &Target, access: Flags) -> Result<Iov, Errno> {
-        let region = self.by_key.get(&target.key).ok_or(Errno::NOKEY)?;
+        let region = self.by_key.get(&target.key);
+        let region = region
+            .filter(|region| !region.is_closing)
+            .ok_or(Errno::NOKEY)?;
         if !region.access.contains(access) {
             return Err(Errno::ACCES);
         }
@@ -119,7 +131,6 @@ pub(crate) struct Mr {
     key: u64,
     /// The device has given the key, and knows the memory.
     is_on_device: bool,
-    pause: Signal,
 }
 
 // SAFETY: it begins with the handle, and only `register` makes one, of this type.
@@ -274,12 +285,12 @@ impl Mr {
         if !ACCESS.contains(access) || memory.is_empty() {
             return Err(Errno::INVAL);
         }
-        let pause = Signal::new().ok_or(Errno::NOMEM)?;
         let base = memory.base() as u64;
         let region = Region {
             memory,
             base,
             access,
+            is_closing: false,
         };
         // SAFETY: the caller's contract.
         let given = unsafe { domain.provided.register(&region.memory, access) }?;
@@ -298,36 +309,69 @@ impl Mr {
             domain,
             key,
             is_on_device: given.is_some(),
-            pause,
         });
         // SAFETY: it was not handed out yet.
         unsafe { (*mr.fid.as_ptr()).mem_desc = Arc::as_ptr(&mr).cast_mut().cast() };
         Ok(mr)
     }
 
-    /// Lets no peer find the region any more, and waits until those that did have ended.
+    /// Lets no peer find the region any more, and waits until the accesses that did have ended.
+    ///
+    /// # Errors
+    /// `BUSY` when an access does not end: peers have the region as before then.
     fn end(&self) -> Result<(), Errno> {
         if self.is_on_device {
             self.domain.provided.deregister(self.key);
             return Ok(());
         }
-        let region = self.domain.regions.lock().by_key.remove(&self.key);
-        for _ in 0..PATIENCE {
-            if !self.domain.uses_region(self.key) {
-                return Ok(());
-            }
-            let number = self.pause.number();
-            self.pause
-                .wait(number, Timeout::After(Duration::from_millis(1)));
+        let regions = &self.domain.regions;
+        regions.lock().set_closing(self.key, true);
+        if !wait_until(CLOSE_TIMEOUT, || !self.domain.uses_region(self.key)) {
+            regions.lock().set_closing(self.key, false);
+            return Err(Errno::BUSY);
         }
-        if let Some(region) = region {
-            self.domain.regions.lock().by_key.insert(self.key, region);
-        }
-        Err(Errno::BUSY)
+        regions.lock().by_key.remove(&self.key);
+        Ok(())
     }
 }
 
 unsafe extern "C" fn close_mr(fid: *mut fid) -> c_int {
     // SAFETY: the table is only in handles of registrations.
     unsafe { close::<Mr>(fid, Mr::end) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TARGET: [Target; 1] = [Target {
+        addr: 0,
+        len: 8,
+        key: 5,
+    }];
+
+    fn region(bytes: &mut [u8]) -> Region {
+        let piece = IovSegment::new(bytes.as_mut_ptr(), bytes.len());
+        Region {
+            // SAFETY: the bytes are there as long as the test.
+            memory: unsafe { Iov::scattered(&[piece]) }.expect("one piece"),
+            base: bytes.as_ptr() as u64,
+            access: Flags::REMOTE_READ,
+            is_closing: false,
+        }
+    }
+
+    #[test]
+    fn a_region_that_is_being_closed_keeps_its_key_and_no_peer_finds_it() {
+        let (mut first, mut second) = ([0; 8], [0; 8]);
+        let mut regions = Regions::new(MrMode::empty());
+        assert_eq!(regions.add(5, region(&mut first)), Ok(5));
+        regions.set_closing(5, true);
+        let found = regions.find(&TARGET, Flags::REMOTE_READ);
+        assert_eq!(found.err(), Some(Errno::NOKEY));
+        assert_eq!(regions.add(5, region(&mut second)), Err(Errno::NOKEY));
+        regions.set_closing(5, false);
+        let found = regions.find(&TARGET, Flags::REMOTE_READ);
+        assert_eq!(found.expect("it is open again").base(), first.as_mut_ptr());
+    }
 }

@@ -1,9 +1,9 @@
 //! The side of user space, for tests: a work has a thread of its own.
 
 use std::boxed::Box;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::signal::{Ended, Timeout};
 use crate::work::Job;
@@ -257,4 +257,15 @@ fn obey(shared: &Shared, job: &JobPointer) {
         lock(&shared.orders).running = false;
         shared.changed.notify_all();
     }
+}
+
+/// Returns the nanoseconds since the first call.
+pub(crate) fn clock_ns() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// Sleeps for a millisecond.
+pub(crate) fn pause() {
+    thread::sleep(Duration::from_millis(1));
 }

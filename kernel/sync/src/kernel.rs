@@ -17,6 +17,8 @@ unsafe extern "C" {
     fn krt_signal_number(signal: *mut c_void) -> u64;
     fn krt_signal_raise(signal: *mut c_void);
     fn krt_signal_wait(signal: *mut c_void, number: u64, ms: i64) -> i64;
+    fn krt_clock_ns() -> u64;
+    fn krt_pause();
     fn krt_work_new(run: unsafe extern "C" fn(*mut c_void), of: *mut c_void) -> *mut c_void;
     fn krt_work_free(work: *mut c_void);
     fn krt_work_queue(work: *mut c_void);
@@ -205,4 +207,16 @@ impl Drop for RawWork {
 unsafe extern "C" fn run(job: *mut c_void) {
     // SAFETY: the caller's contract; the job lives longer than the work.
     unsafe { (*job.cast::<Job>()).run() }
+}
+
+/// Returns the nanoseconds of the monotonic clock.
+pub(crate) fn clock_ns() -> u64 {
+    // SAFETY: it only reads a clock.
+    unsafe { krt_clock_ns() }
+}
+
+/// Sleeps for a millisecond or two.
+pub(crate) fn pause() {
+    // SAFETY: it only sleeps, and is called in process context.
+    unsafe { krt_pause() }
 }

@@ -5,6 +5,7 @@
 //!
 //! - [`Mutex`]: sleeps; only in process context.
 //! - [`Signal`]: what threads sleep on until something happened.
+//! - [`wait_until`]: for what raises no signal.
 //! - [`Work`]: a task that the kernel's workers run soon.
 //! - [`Global`]: what lives as long as the module.
 #![no_std]
@@ -20,6 +21,7 @@ mod hosted;
 mod kernel;
 mod mutex;
 mod signal;
+mod wait;
 mod work;
 
 #[cfg(not(target_os = "none"))]
@@ -30,4 +32,5 @@ use kernel as system;
 pub use global::Global;
 pub use mutex::{Guard, Mutex};
 pub use signal::{Ended, Signal, Timeout};
+pub use wait::wait_until;
 pub use work::{Attended, Few, Task, Work};

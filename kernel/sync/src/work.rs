@@ -82,13 +82,13 @@ impl Work {
         }
     }
 
-    /// Has no worker begin with what is asked for from here on until [`Work::release`], since the calling thread is about to do it. One thread
+    /// Lets no worker run the task until [`Work::release`], since the calling thread is about to do its work. One thread
     /// at a time holds a work: it has the lock under which its task runs.
     pub fn hold(&self) {
         self.raw.hold();
     }
 
-    /// Ends [`Work::hold`]; returns whether the calling thread is to do what was asked for meanwhile.
+    /// Ends [`Work::hold`]; returns whether the work was queued meanwhile, and the calling thread is to do it.
     #[must_use]
     pub fn release(&self) -> bool {
         self.raw.release()
@@ -99,13 +99,13 @@ impl Work {
         self.raw.is_current()
     }
 
-    /// Waits until it does not run, and was not asked to. Not for the task itself, nor for a work that passes through another one.
+    /// Waits until the task neither runs nor is queued. Not for the task itself, nor for a work that passes through another one.
     pub fn finish(&self) {
         self.raw.cancel();
     }
 
-    /// Has what is asked of it from here on done by the task of another work, by [`Work::serve`]: one worker does both. While that one is busy,
-    /// it is done by a worker of its own.
+    /// Has the task of another work run this one's from here on, by [`Work::serve`]: one worker does both. While the other work is busy,
+    /// a worker of its own runs the task.
     pub fn pass_through(&self, other: &Arc<Self>) {
         let mut through = self.through.lock();
         // SAFETY: it is kept, and the raw work goes before what keeps it.
@@ -113,12 +113,13 @@ impl Work {
         *through = Some(Arc::clone(other));
     }
 
-    /// Says whether its task does something during which works that pass through it are not to wait for it.
+    /// Marks the work busy, or not any more: while it is, works that pass through it run on workers of their own.
     pub fn set_busy(&self, is_busy: bool) {
         self.raw.set_busy(is_busy);
     }
 
-    /// Runs the task if that was asked of a work with an attendant, or of one that passes through another one; for these two.
+    /// Runs the task if the work was queued while a thread attends it, or while it passes through another work. Called by that thread, or by the other
+    /// work's task.
     pub fn serve(&self) {
         if self.raw.asked() {
             let _alone = self.attending.lock();
