@@ -12,7 +12,10 @@ static void kt_enabling(struct kt_pair *pair)
 	if (fi_endpoint(pair->domain, pair->info, &ep, NULL))
 		return;
 	KT(fi_enable(ep) == -FI_ENOCQ, "an endpoint without a queue is not enabled");
-	KT(fi_ep_bind(ep, &pair->cq[0]->fid, FI_SEND | FI_RECV) == 0, "a queue is bound for sends and receives");
+	KT(fi_ep_bind(ep, &pair->cq[0]->fid, FI_RECV) == 0 &&
+		   fi_ep_bind(ep, &pair->cq[0]->fid, FI_SEND | FI_RECV) == -FI_EINVAL &&
+		   fi_ep_bind(ep, &pair->cq[0]->fid, FI_SEND) == 0,
+	   "a bind that is refused for receives has bound nothing for sends");
 	KT(fi_ep_bind(ep, &pair->cq[1]->fid, FI_SEND) == -FI_EINVAL, "and no second one for the same");
 	KT(fi_ep_bind(ep, &pair->cq[1]->fid, 0) == -FI_EBADFLAGS, "a queue is bound for something");
 	KT(fi_enable(ep) == -FI_ENOAV, "reliable datagrams need an address vector");

@@ -69,7 +69,7 @@ impl Report {
         }
     }
 
-    /// Binds a queue for sends, receives, or both.
+    /// Binds a queue for sends, receives, or both; where it fails, for none.
     pub(super) fn bind_cq(
         &mut self,
         cq: Ref<Cq>,
@@ -80,14 +80,15 @@ impl Report {
         if flags & SIDES == 0 || flags & !(SIDES | FI_SELECTIVE_COMPLETION) != 0 {
             return Err(Errno::BADFLAGS);
         }
-        for (side, flag) in [(&mut self.tx, FI_SEND), (&mut self.rx, FI_RECV)] {
-            if flags & flag == 0 {
-                continue;
-            }
-            if side.cq.is_some() {
-                return Err(Errno::INVAL);
-            }
-            cq.feed_from(work)?;
+        let sides = [(&mut self.tx, FI_SEND), (&mut self.rx, FI_RECV)];
+        let mut sides = sides.map(|(side, flag)| (flags & flag != 0).then_some(side));
+        let mut wanted = sides.iter().flatten();
+        if wanted.any(|side| side.cq.is_some()) {
+            return Err(Errno::INVAL);
+        }
+        // The last that can fail, so that a bind that fails leaves nothing bound.
+        cq.feed_from(work)?;
+        for side in sides.iter_mut().flatten() {
             side.cq = Some(cq.clone());
             side.is_selective = flags & FI_SELECTIVE_COMPLETION != 0;
         }
@@ -239,7 +240,8 @@ impl Completions for Report {
         self.domain.regions.lock().find(targets, access)
     }
 
-    /// Lets a peer wait that has to; the endpoint itself does not, as it posts only while there is room.
+    /// Finds the memory of an access, or makes a peer's access wait (`AGAIN`) while the completion queue is full. Accesses of this endpoint to itself have a
+    /// place in it and never wait.
     fn guarded_region(
         &mut self,
         from: PeerId,
