@@ -98,6 +98,12 @@ dmesg -c > /dev/null
 parameter listening 0 && parameter listening 1 && wait $! && forget && cmp /from/random /mnt/again && logged "kofi_blk: the connection is lost"
 say "a target that comes back in time is not missed"
 
+# A target that has no memory for a connection says so, and the next attempt is soon.
+dmesg -c > /dev/null
+parameter fails 3 && parameter listening 0 && parameter listening 1 && until_done reads
+[ "$(cat /sys/module/kofi_target/parameters/fails)" = 0 ] && [ "$(dmesg | grep -c 'kofi_blk: the target refuses, for reason 3')" = 3 ]
+say "connections that a target has no memory for are refused"
+
 # The target goes for longer, under load.
 dmesg -c > /dev/null
 load

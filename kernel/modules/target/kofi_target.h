@@ -35,10 +35,10 @@ struct target_session;
 
 /*
  * Accepts a request for a connection, with `about` as the welcome. The session ends by itself only as far as that its peer is told so;
- * target_session_close releases it.
+ * target_session_close releases it. Where it fails, `is_taken` says whether an endpoint has taken the request, which otherwise is still to be refused.
  */
 struct target_session *target_session_open(struct target_fabric *on, struct target_disk *disk, struct fi_info *request,
-					   const struct kofi_blk_disk *about, const u8 *initiator);
+					   const struct kofi_blk_disk *about, const u8 *initiator, bool *is_taken);
 
 /* Tells the peer, waits for the disk, and releases the session: nothing of it happens any more. */
 void target_session_close(struct target_session *session);

@@ -48,6 +48,10 @@ bool target_mute;
 module_param_named(mute, target_mute, bool, 0644);
 MODULE_PARM_DESC(mute, "do not answer requests, for tests of time limits");
 
+static unsigned int fails;
+module_param(fails, uint, 0644);
+MODULE_PARM_DESC(fails, "how many connections are refused as if there were no memory, for tests");
+
 #define SESSIONS 64
 
 static struct target_disk disk;
@@ -145,7 +149,8 @@ static int target_place(const u8 *initiator)
 static void target_asked(struct fi_info *request, const u8 *data, size_t len)
 {
 	struct kofi_blk_disk about = disk.about;
-	struct target_session *session;
+	struct target_session *session = ERR_PTR(-ENOMEM);
+	bool is_taken = false;
 	u8 initiator[16];
 	int reason, place;
 
@@ -155,9 +160,15 @@ static void target_asked(struct fi_info *request, const u8 *data, size_t len)
 		target_refuse(request, reason ?: KOFI_BLK_REASON_FULL);
 		return;
 	}
-	session = target_session_open(&on, &disk, request, &about, initiator);
+	if (fails)
+		fails--;
+	else
+		session = target_session_open(&on, &disk, request, &about, initiator, &is_taken);
 	if (IS_ERR(session)) {
 		pr_info("kofi_target: a connection fails (%ld)\n", PTR_ERR(session));
+		/* One that no endpoint has taken would wait here, and its initiator for its time limit. */
+		if (!is_taken)
+			target_refuse(request, KOFI_BLK_REASON_FULL);
 		return;
 	}
 	sessions[place] = session;

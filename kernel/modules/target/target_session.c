@@ -26,12 +26,12 @@ struct target_slot {
 	struct kofi_blk_order order;
 	int error;
 	void *buffer;
-	/* The letter that has the data of a write, until the disk has it. */
-	struct target_letter *letter;
+	/* The receive that has the data of a write, until the disk has it. */
+	struct target_receive *receive;
 };
 
 /* A place for a request that arrives, with the data that it may carry. */
-struct target_letter {
+struct target_receive {
 	struct list_head arrived;
 	size_t len;
 	u8 bytes[];
@@ -54,17 +54,17 @@ struct target_session {
 	struct list_head free;
 	struct list_head arrived;
 	struct target_slot *slots;
-	/* The letters, side by side. */
-	u8 *letters;
-	size_t letter_size;
-	u32 letter_count;
+	/* The posted receives, side by side: each has room for a request and the data that it may carry. */
+	u8 *receives;
+	size_t receive_size;
+	u32 receive_count;
 	/* For the callback: longer than what a kernel that clears its variables should have on its stack. */
 	struct fi_cq_msg_entry ended[8];
 };
 
-static struct target_letter *session_letter(const struct target_session *session, u32 at)
+static struct target_receive *session_receive(const struct target_session *session, u32 at)
 {
-	return (struct target_letter *)(session->letters + at * session->letter_size);
+	return (struct target_receive *)(session->receives + at * session->receive_size);
 }
 
 bool target_session_is(const struct target_session *session, const u8 *initiator)
@@ -165,25 +165,25 @@ static int slot_put_ahead(struct target_slot *slot)
 	return status;
 }
 
-static int letter_post(struct target_session *session, struct target_letter *letter)
+static int receive_post(struct target_session *session, struct target_receive *receive)
 {
 	size_t room = KOFI_BLK_REQUEST + session->about.inline_data;
 
-	return fi_recv(session->ep, letter->bytes, room, NULL, 0, letter);
+	return fi_recv(session->ep, receive->bytes, room, NULL, 0, receive);
 }
 
-/* Has the disk do its part; then a letter is free. Returns the error of its post. */
+/* Has the disk do its part; then its receive is posted again. Returns the error of its post. */
 static int slot_carry_out(struct target_slot *slot)
 {
 	struct target_session *session = slot->session;
-	struct target_letter *letter = slot->letter;
-	void *data = letter ? letter->bytes + KOFI_BLK_REQUEST : slot->buffer;
+	struct target_receive *receive = slot->receive;
+	void *data = receive ? receive->bytes + KOFI_BLK_REQUEST : slot->buffer;
 
 	slot->error = target_disk_carry_out(session->disk, &slot->order.job, data);
 	slot->step = slot->order.job.op == KOFI_BLK_READ && !slot->error ? SLOT_PUT : SLOT_ANSWER;
 	atomic_set(&slot->parts, 1);
-	slot->letter = NULL;
-	return letter ? letter_post(session, letter) : 0;
+	slot->receive = NULL;
+	return receive ? receive_post(session, receive) : 0;
 }
 
 /*
@@ -228,15 +228,15 @@ static void slot_work(struct work_struct *work)
 	slot_run(container_of(to_delayed_work(work), struct target_slot, work), true);
 }
 
-/* Gives a slot the request of a letter, whose place is free again unless it has the data. */
-static void slot_begin(struct target_slot *slot, struct target_letter *letter)
+/* Gives a slot the request that a receive took, which is posted again unless it has the data. */
+static void slot_begin(struct target_slot *slot, struct target_receive *receive)
 {
 	struct target_session *session = slot->session;
-	int status = kofi_target_rs_request(letter->bytes, letter->len, &session->about, &slot->order);
+	int status = kofi_target_rs_request(receive->bytes, receive->len, &session->about, &slot->order);
 
-	slot->letter = !status && slot->order.status == KOFI_BLK_DONE && slot->order.job.is_inline ? letter : NULL;
-	if (!status && !slot->letter)
-		status = letter_post(session, letter);
+	slot->receive = !status && slot->order.status == KOFI_BLK_DONE && slot->order.job.is_inline ? receive : NULL;
+	if (!status && !slot->receive)
+		status = receive_post(session, receive);
 	if (status) {
 		session_fail(session, "a request is none", status);
 		return;
@@ -245,7 +245,7 @@ static void slot_begin(struct target_slot *slot, struct target_letter *letter)
 	atomic_set(&slot->parts, 1);
 	if (slot->order.status != KOFI_BLK_DONE || slot->order.job.op == KOFI_BLK_NOTHING)
 		slot->step = SLOT_ANSWER;
-	else if (slot->order.job.op == KOFI_BLK_WRITE && !slot->letter)
+	else if (slot->order.job.op == KOFI_BLK_WRITE && !slot->receive)
 		slot->step = SLOT_FETCH;
 	else
 		slot->step = SLOT_CARRY_OUT;
@@ -260,20 +260,20 @@ static void slot_begin(struct target_slot *slot, struct target_letter *letter)
 static void session_start(struct target_session *session)
 {
 	while (!READ_ONCE(session->ending)) {
-		struct target_letter *letter;
+		struct target_receive *receive;
 		struct target_slot *slot;
 
 		spin_lock(&session->lock);
 		slot = list_first_entry_or_null(&session->free, struct target_slot, free);
-		letter = list_first_entry_or_null(&session->arrived, struct target_letter, arrived);
-		if (slot && letter) {
+		receive = list_first_entry_or_null(&session->arrived, struct target_receive, arrived);
+		if (slot && receive) {
 			list_del(&slot->free);
-			list_del(&letter->arrived);
+			list_del(&receive->arrived);
 		}
 		spin_unlock(&session->lock);
-		if (!slot || !letter)
+		if (!slot || !receive)
 			return;
-		slot_begin(slot, letter);
+		slot_begin(slot, receive);
 	}
 }
 
@@ -290,9 +290,9 @@ static void slot_moved(struct target_slot *slot)
 
 static void session_ended(struct target_session *session, const struct fi_cq_msg_entry *entry)
 {
-	struct target_letter *letter = entry->op_context;
+	struct target_receive *receive = entry->op_context;
 
-	/* A write that brings data takes a receive over RDMA, and no letter comes with it. */
+	/* A write that brings data takes a receive over RDMA, and no message comes with it. */
 	if (entry->flags & FI_REMOTE_WRITE) {
 		session_fail(session, "the initiator writes with data", -EPROTO);
 		return;
@@ -301,9 +301,9 @@ static void session_ended(struct target_session *session, const struct fi_cq_msg
 		slot_moved(entry->op_context);
 		return;
 	}
-	letter->len = entry->len;
+	receive->len = entry->len;
 	spin_lock(&session->lock);
-	list_add_tail(&letter->arrived, &session->arrived);
+	list_add_tail(&receive->arrived, &session->arrived);
 	spin_unlock(&session->lock);
 	session_start(session);
 }
@@ -339,11 +339,11 @@ static int session_memory(struct target_session *session)
 {
 	u32 at, depth = session->about.depth;
 
-	session->letter_count = 2 * depth;
+	session->receive_count = 2 * depth;
 	session->slots = kvcalloc(depth, sizeof(*session->slots), GFP_KERNEL);
-	session->letter_size = ALIGN(sizeof(struct target_letter) + KOFI_BLK_REQUEST + session->about.inline_data, 64);
-	session->letters = kvcalloc(session->letter_count, session->letter_size, GFP_KERNEL);
-	if (!session->slots || !session->letters)
+	session->receive_size = ALIGN(sizeof(struct target_receive) + KOFI_BLK_REQUEST + session->about.inline_data, 64);
+	session->receives = kvcalloc(session->receive_count, session->receive_size, GFP_KERNEL);
+	if (!session->slots || !session->receives)
 		return -ENOMEM;
 	for (at = 0; at < depth; at++) {
 		struct target_slot *slot = &session->slots[at];
@@ -358,7 +358,7 @@ static int session_memory(struct target_session *session)
 	return 0;
 }
 
-static int session_accept(struct target_session *session, struct fi_info *request)
+static int session_accept(struct target_session *session, struct fi_info *request, bool *is_taken)
 {
 	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_NONE };
 	struct target_fabric *on = session->on;
@@ -366,14 +366,16 @@ static int session_accept(struct target_session *session, struct fi_info *reques
 	u32 at;
 	int status;
 
-	attr.size = session->letter_count + 4 * session->about.depth;
+	attr.size = session->receive_count + 4 * session->about.depth;
 	/* As a reliable queue pair of a device has it. */
 	session->is_ordered = request->ep_attr->protocol == FI_PROTO_RDMA_CM_IB_RC;
 	status = fi_cq_open(on->domain, &attr, &session->cq, NULL);
 	if (!status)
 		status = kofi_cq_set_callback(session->cq, session_completions, session);
-	if (!status)
+	if (!status) {
+		*is_taken = true;
 		status = fi_endpoint(on->domain, request, &session->ep, session);
+	}
 	if (!status)
 		status = fi_ep_bind(session->ep, &on->eq->fid, 0);
 	if (!status)
@@ -381,13 +383,13 @@ static int session_accept(struct target_session *session, struct fi_info *reques
 	kofi_target_rs_welcome(&session->about, welcome);
 	if (!status)
 		status = fi_accept(session->ep, welcome, sizeof(welcome));
-	for (at = 0; !status && at < session->letter_count; at++)
-		status = letter_post(session, session_letter(session, at));
+	for (at = 0; !status && at < session->receive_count; at++)
+		status = receive_post(session, session_receive(session, at));
 	return status;
 }
 
 struct target_session *target_session_open(struct target_fabric *on, struct target_disk *disk, struct fi_info *request,
-					   const struct kofi_blk_disk *about, const u8 *initiator)
+					   const struct kofi_blk_disk *about, const u8 *initiator, bool *is_taken)
 {
 	struct target_session *session = kzalloc(sizeof(*session), GFP_KERNEL);
 	int status;
@@ -403,7 +405,7 @@ struct target_session *target_session_open(struct target_fabric *on, struct targ
 	INIT_LIST_HEAD(&session->arrived);
 	status = session_memory(session);
 	if (!status)
-		status = session_accept(session, request);
+		status = session_accept(session, request, is_taken);
 	if (!status)
 		return session;
 	target_session_close(session);
@@ -439,6 +441,6 @@ void target_session_close(struct target_session *session)
 	for (at = 0; session->slots && at < session->about.depth; at++)
 		kvfree(session->slots[at].buffer);
 	kvfree(session->slots);
-	kvfree(session->letters);
+	kvfree(session->receives);
 	kfree(session);
 }
