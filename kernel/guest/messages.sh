@@ -14,6 +14,7 @@ for round in $(seq ${ROUNDS:-2}); do
         # A look at the result is counted, too, so that there is one only.
         sleep 3
         ns=$(sed -n 's/^connect 0 rounds 2000 of 2000 size [0-9]* ns //p' /sys/kernel/debug/kofi_pingpong)
+        [ "$ns" ] || fails "kofi_pingpong with $size bytes has not ended"
         rmmod kofi_pingpong || fails kofi_pingpong
         echo "compare: message $size kofi_tcp $ns"
     done

@@ -25,7 +25,7 @@ const COMPARISONS: [Comparison; 2] = [
         script: include_str!("../../guest/messages.sh"),
         has_fio: false,
         columns: [
-            "bytes to and fro, 2,000 times",
+            "message size in bytes, 2,000 round trips",
             "kernel sockets, ns",
             "kofi_tcp, ns",
         ],
@@ -84,7 +84,10 @@ impl Comparison {
             is_done |= line == "compare: done";
             note(line, &mut figures);
         })?;
-        if figures.is_empty() || !is_done || status != ExitCode::SUCCESS {
+        let are_whole = figures
+            .values()
+            .all(|[theirs, ours]| theirs.len() == ours.len());
+        if figures.is_empty() || !are_whole || !is_done || status != ExitCode::SUCCESS {
             return Err("the comparison did not come to its end".into());
         }
         Ok(self.table(&mut figures))
