@@ -163,11 +163,11 @@ impl Request {
     /// What the response says instead: `Invalid` outside the disk or its limits, `Refused` for what the disk cannot do.
     pub fn job(&self, disk: &Welcome) -> Result<Job, Status> {
         self.may(disk.features)?;
-        let (sectors, len) = match self.op {
+        let (sector, len) = match self.op {
             Op::Nothing | Op::Flush => (0, 0),
             _ => (self.sector, self.len),
         };
-        if len != self.len || sectors != self.sector {
+        if len != self.len || sector != self.sector {
             return Err(Status::Invalid);
         }
         let is_moved = matches!(self.op, Op::Read | Op::Write);
@@ -179,7 +179,7 @@ impl Request {
             return Err(Status::Invalid);
         }
         let has_blocks = !matches!(self.op, Op::Nothing | Op::Flush);
-        let position = sectors.checked_mul(SECTOR).ok_or(Status::Invalid)?;
+        let position = sector.checked_mul(SECTOR).ok_or(Status::Invalid)?;
         let end = position.checked_add(len.into()).ok_or(Status::Invalid)?;
         let size = disk.capacity.checked_mul(SECTOR).ok_or(Status::Invalid)?;
         let block = u64::from(disk.block);

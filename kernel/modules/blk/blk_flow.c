@@ -202,11 +202,11 @@ static struct blk_slot *blk_answered(struct blk_device *dev, const struct kofi_b
 	return NULL;
 }
 
-static void blk_response(struct blk_device *dev, const u8 *letter, size_t len)
+static void blk_response(struct blk_device *dev, const u8 *receive, size_t len)
 {
 	struct kofi_blk_response response;
 	struct blk_slot *slot = NULL;
-	int status = kofi_blk_rs_response(letter, len, &response);
+	int status = kofi_blk_rs_response(receive, len, &response);
 
 	mutex_lock(&dev->lock);
 	if (status)
@@ -229,9 +229,9 @@ static void blk_left(struct blk_device *dev, struct blk_slot *slot)
 		blk_end(dev, slot, slot->status);
 }
 
-int blk_letter_post(struct blk_device *dev, u8 *letter)
+int blk_receive_post(struct blk_device *dev, u8 *receive)
 {
-	return fi_recv(dev->link.ep, letter, KOFI_BLK_RESPONSE, NULL, 0, letter);
+	return fi_recv(dev->link.ep, receive, KOFI_BLK_RESPONSE, NULL, 0, receive);
 }
 
 /* Takes an error out of the queue, and returns it. */
@@ -256,7 +256,7 @@ void blk_completions(struct fid_cq *cq, void *arg)
 		if (count < 0)
 			status = blk_failed(cq);
 		for (at = 0; !status && at < count; at++) {
-			/* A write that brings data takes a receive over RDMA, and no letter comes with it. */
+			/* A write that brings data takes a receive over RDMA, and no message comes with it. */
 			if (entries[at].flags & FI_REMOTE_WRITE) {
 				status = -EPROTO;
 				break;
@@ -266,7 +266,7 @@ void blk_completions(struct fid_cq *cq, void *arg)
 				continue;
 			}
 			blk_response(dev, entries[at].op_context, entries[at].len);
-			status = blk_letter_post(dev, entries[at].op_context);
+			status = blk_receive_post(dev, entries[at].op_context);
 		}
 		mutex_lock(&dev->lock);
 		if (status)

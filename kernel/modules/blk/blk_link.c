@@ -38,9 +38,9 @@ int blk_link_open(struct blk_device *dev)
 	if (status)
 		return status;
 	dev->settings.depth = min3(settings->depth, (u32)link->info->tx_attr->size / 2, (u32)link->info->rx_attr->size / 2);
-	link->letter_count = dev->settings.depth + 1;
-	link->letters = kvcalloc(link->letter_count, sizeof(*link->letters), GFP_KERNEL);
-	return link->letters ? 0 : -ENOMEM;
+	link->receive_count = dev->settings.depth + 1;
+	link->receives = kvcalloc(link->receive_count, sizeof(*link->receives), GFP_KERNEL);
+	return link->receives ? 0 : -ENOMEM;
 }
 
 /* Closes the connection: after that, no target touches the buffers. */
@@ -77,7 +77,7 @@ void blk_link_close(struct blk_device *dev)
 		WARN_ON(fi_close(&link->fabric->fid));
 	if (link->info)
 		fi_freeinfo(link->info);
-	kvfree(link->letters);
+	kvfree(link->receives);
 }
 
 /* Registers the buffer of each slot: a device takes no more than some pages at once, and a target reaches no other buffer by its key. */
@@ -105,7 +105,7 @@ static int link_connect(struct blk_device *dev)
 	int status;
 
 	/* Receives that are posted, and requests, of which those with data complete with an entry. */
-	cq.size = link->letter_count + 2 * dev->settings.depth;
+	cq.size = link->receive_count + 2 * dev->settings.depth;
 	status = fi_cq_open(link->domain, &cq, &link->cq, NULL);
 	if (!status)
 		status = link_register(dev);
@@ -143,8 +143,8 @@ static int link_welcomed(struct blk_device *dev, const u8 *data, size_t len)
 	if (!dev->is_known)
 		dev->disk = disk;
 	dev->inline_data = disk.inline_data;
-	for (at = 0; !status && at < dev->link.letter_count; at++)
-		status = blk_letter_post(dev, dev->link.letters[at]);
+	for (at = 0; !status && at < dev->link.receive_count; at++)
+		status = blk_receive_post(dev, dev->link.receives[at]);
 	if (!status)
 		status = kofi_cq_set_callback(dev->link.cq, blk_completions, dev);
 	if (status)

@@ -67,8 +67,8 @@ struct blk_link {
 	struct fid_cq *cq;
 	struct fid_ep *ep;
 	/* Messages of the target. */
-	u8 (*letters)[KOFI_BLK_RESPONSE];
-	u32 letter_count;
+	u8 (*receives)[KOFI_BLK_RESPONSE];
+	u32 receive_count;
 	/* For the callback: longer than what a kernel that clears its variables should have on its stack. */
 	struct fi_cq_msg_entry ended[8];
 };
@@ -117,7 +117,7 @@ void blk_end(struct blk_device *dev, struct blk_slot *slot, blk_status_t status)
 /* Sends or parks the request of a slot; false if it fails at once. */
 bool blk_submit(struct blk_device *dev, struct blk_slot *slot);
 void blk_completions(struct fid_cq *cq, void *arg);
-int blk_letter_post(struct blk_device *dev, u8 *letter);
+int blk_receive_post(struct blk_device *dev, u8 *receive);
 /* Asks for a sign of life. */
 int blk_probe(struct blk_device *dev);
 /* Sends what is parked, as far as there is room. */

@@ -1,5 +1,5 @@
 /*
- * kofi_pingpong.ko: two endpoints with a connection throw a message to and fro, and check its data. Both may be in this kernel, or one
+ * kofi_pingpong.ko: two endpoints with a connection send a message to and fro, and check its data. Both may be in this kernel, or one
  * of them elsewhere:
  *
  *   insmod kofi_pingpong.ko listen=a connect=a             both ends here
@@ -37,7 +37,7 @@ module_param(timeout, int, 0444);
 MODULE_PARM_DESC(timeout, "milliseconds after which a step is given up");
 
 /* One end. */
-struct player {
+struct end {
 	bool listens;
 	struct fi_info *info;
 	struct fid_fabric *fabric;
@@ -53,100 +53,100 @@ struct player {
 	struct completion ready, ended;
 };
 
-static struct player players[2];
+static struct end ends[2];
 static struct dentry *result;
 
-static int player_open(struct player *player)
+static int end_open(struct end *end)
 {
 	struct fi_eq_attr eq = { .wait_obj = FI_WAIT_UNSPEC };
 	struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_UNSPEC };
 	struct fi_info *hints = fi_allocinfo();
 	int status;
 
-	player->in = kvzalloc(size, GFP_KERNEL);
-	player->out = kvzalloc(size, GFP_KERNEL);
-	if (!hints || !player->in || !player->out)
+	end->in = kvzalloc(size, GFP_KERNEL);
+	end->out = kvzalloc(size, GFP_KERNEL);
+	if (!hints || !end->in || !end->out)
 		return -ENOMEM;
 	hints->ep_attr->type = FI_EP_MSG;
 	hints->caps = FI_MSG;
 	hints->fabric_attr->prov_name = *provider ? provider : NULL;
-	status = fi_getinfo(KOFI_VERSION, player->listens ? listen : connect, service, player->listens ? FI_SOURCE : 0, hints,
-			    &player->info);
+	status = fi_getinfo(KOFI_VERSION, end->listens ? listen : connect, service, end->listens ? FI_SOURCE : 0, hints,
+			    &end->info);
 	hints->fabric_attr->prov_name = NULL;
 	fi_freeinfo(hints);
 	if (!status)
-		status = fi_fabric(player->info->fabric_attr, &player->fabric, NULL);
+		status = fi_fabric(end->info->fabric_attr, &end->fabric, NULL);
 	if (!status)
-		status = fi_eq_open(player->fabric, &eq, &player->eq, NULL);
+		status = fi_eq_open(end->fabric, &eq, &end->eq, NULL);
 	if (!status)
-		status = fi_domain(player->fabric, player->info, &player->domain, NULL);
+		status = fi_domain(end->fabric, end->info, &end->domain, NULL);
 	if (!status)
-		status = fi_cq_open(player->domain, &cq, &player->cq, NULL);
+		status = fi_cq_open(end->domain, &cq, &end->cq, NULL);
 	return status;
 }
 
-static int player_event(struct player *player, uint32_t wanted, struct fi_eq_cm_entry *entry)
+static int end_event(struct end *end, uint32_t wanted, struct fi_eq_cm_entry *entry)
 {
 	struct fi_eq_err_entry error = {};
 	uint32_t event = 0;
-	ssize_t read = fi_eq_sread(player->eq, &event, entry, sizeof(*entry), timeout, 0);
+	ssize_t read = fi_eq_sread(end->eq, &event, entry, sizeof(*entry), timeout, 0);
 
 	if (read == -FI_EAVAIL)
-		return fi_eq_error(player->eq, &error, 0) > 0 ? -error.err : -EIO;
+		return fi_eq_error(end->eq, &error, 0) > 0 ? -error.err : -EIO;
 	if (read < 0)
 		return read == -FI_EAGAIN ? -ETIMEDOUT : read;
 	return event == wanted ? 0 : -EPROTO;
 }
 
-static int player_endpoint(struct player *player, struct fi_info *info)
+static int end_endpoint(struct end *end, struct fi_info *info)
 {
-	int status = fi_endpoint(player->domain, info, &player->ep, NULL);
+	int status = fi_endpoint(end->domain, info, &end->ep, NULL);
 
 	if (!status)
-		status = fi_ep_bind(player->ep, &player->eq->fid, 0);
+		status = fi_ep_bind(end->ep, &end->eq->fid, 0);
 	if (!status)
-		status = fi_ep_bind(player->ep, &player->cq->fid, FI_SEND | FI_RECV);
+		status = fi_ep_bind(end->ep, &end->cq->fid, FI_SEND | FI_RECV);
 	return status;
 }
 
-static int player_meet(struct player *player)
+static int end_meet(struct end *end)
 {
 	struct fi_eq_cm_entry entry = {};
 	int status;
 
-	if (player->listens) {
-		status = fi_passive_ep(player->fabric, player->info, &player->pep, NULL);
+	if (end->listens) {
+		status = fi_passive_ep(end->fabric, end->info, &end->pep, NULL);
 		if (!status)
-			status = fi_pep_bind(player->pep, &player->eq->fid, 0);
+			status = fi_pep_bind(end->pep, &end->eq->fid, 0);
 		if (!status)
-			status = fi_listen(player->pep);
-		complete(&player->ready);
+			status = fi_listen(end->pep);
+		complete(&end->ready);
 		if (!status)
-			status = player_event(player, FI_CONNREQ, &entry);
+			status = end_event(end, FI_CONNREQ, &entry);
 		if (!status)
-			status = player_endpoint(player, entry.info);
+			status = end_endpoint(end, entry.info);
 		if (!status)
-			status = fi_accept(player->ep, NULL, 0);
+			status = fi_accept(end->ep, NULL, 0);
 		fi_freeinfo(entry.info);
 	} else {
-		status = player_endpoint(player, player->info);
+		status = end_endpoint(end, end->info);
 		if (!status)
-			status = fi_connect(player->ep, player->info->dest_addr, NULL, 0);
+			status = fi_connect(end->ep, end->info->dest_addr, NULL, 0);
 	}
-	return status ?: player_event(player, FI_CONNECTED, &entry);
+	return status ?: end_event(end, FI_CONNECTED, &entry);
 }
 
 /* Waits for a send and a receive, in whatever order. */
-static int player_wait(struct player *player, int count)
+static int end_wait(struct end *end, int count)
 {
 	struct fi_cq_err_entry error = {};
 	struct fi_cq_msg_entry entry;
 	ssize_t read;
 
 	while (count-- > 0) {
-		read = fi_cq_sread(player->cq, &entry, 1, NULL, timeout);
+		read = fi_cq_sread(end->cq, &entry, 1, NULL, timeout);
 		if (read == -FI_EAVAIL)
-			return fi_cq_error(player->cq, &error, 0) > 0 ? -error.err : -EIO;
+			return fi_cq_error(end->cq, &error, 0) > 0 ? -error.err : -EIO;
 		if (read != 1)
 			return read == -FI_EAGAIN ? -ETIMEDOUT : read;
 		if (entry.flags & FI_RECV && entry.len != size)
@@ -155,64 +155,64 @@ static int player_wait(struct player *player, int count)
 	return 0;
 }
 
-static int player_round(struct player *player, unsigned int round)
+static int end_round(struct end *end, unsigned int round)
 {
 	int status;
 
 	/* The side that connects has posted its receive before it sends; the other one sends what it received. */
-	if (player->listens) {
-		status = fi_recv(player->ep, player->in, size, NULL, 0, NULL) ?: player_wait(player, 1);
-		return status ?: fi_send(player->ep, player->in, size, NULL, 0, NULL) ?: player_wait(player, 1);
+	if (end->listens) {
+		status = fi_recv(end->ep, end->in, size, NULL, 0, NULL) ?: end_wait(end, 1);
+		return status ?: fi_send(end->ep, end->in, size, NULL, 0, NULL) ?: end_wait(end, 1);
 	}
-	memset(player->out, round, size);
-	memset(player->in, ~round, size);
-	status = fi_recv(player->ep, player->in, size, NULL, 0, NULL);
+	memset(end->out, round, size);
+	memset(end->in, ~round, size);
+	status = fi_recv(end->ep, end->in, size, NULL, 0, NULL);
 	if (!status)
-		status = fi_send(player->ep, player->out, size, NULL, 0, NULL);
+		status = fi_send(end->ep, end->out, size, NULL, 0, NULL);
 	if (!status)
-		status = player_wait(player, 2);
-	if (!status && memcmp(player->in, player->out, size))
+		status = end_wait(end, 2);
+	if (!status && memcmp(end->in, end->out, size))
 		status = -EBADMSG;
 	return status;
 }
 
-static void player_close(struct player *player)
+static void end_close(struct end *end)
 {
-	if (player->ep)
-		fi_close(&player->ep->fid);
-	if (player->pep)
-		fi_close(&player->pep->fid);
-	if (player->cq)
-		fi_close(&player->cq->fid);
-	if (player->domain)
-		fi_close(&player->domain->fid);
-	if (player->eq)
-		fi_close(&player->eq->fid);
-	if (player->fabric)
-		fi_close(&player->fabric->fid);
-	fi_freeinfo(player->info);
-	kvfree(player->in);
-	kvfree(player->out);
+	if (end->ep)
+		fi_close(&end->ep->fid);
+	if (end->pep)
+		fi_close(&end->pep->fid);
+	if (end->cq)
+		fi_close(&end->cq->fid);
+	if (end->domain)
+		fi_close(&end->domain->fid);
+	if (end->eq)
+		fi_close(&end->eq->fid);
+	if (end->fabric)
+		fi_close(&end->fabric->fid);
+	fi_freeinfo(end->info);
+	kvfree(end->in);
+	kvfree(end->out);
 }
 
-static int player_main(void *of)
+static int end_main(void *of)
 {
-	struct player *player = of;
+	struct end *end = of;
 	ktime_t begin;
 
-	player->status = player_open(player) ?: player_meet(player);
-	complete(&player->ready);
+	end->status = end_open(end) ?: end_meet(end);
+	complete(&end->ready);
 	begin = ktime_get();
-	while (!player->status && player->played < rounds) {
-		player->status = player_round(player, player->played);
-		player->played += !player->status;
+	while (!end->status && end->played < rounds) {
+		end->status = end_round(end, end->played);
+		end->played += !end->status;
 	}
-	player->ns = ktime_to_ns(ktime_sub(ktime_get(), begin));
+	end->ns = ktime_to_ns(ktime_sub(ktime_get(), begin));
 	/*
 	 * The peer may still read its last completion: both close when the module goes, which it does after this, when no code of
 	 * its runs here any more.
 	 */
-	kthread_complete_and_exit(&player->ended, 0);
+	kthread_complete_and_exit(&end->ended, 0);
 }
 
 static int result_show(struct seq_file *file, void *unused)
@@ -220,31 +220,31 @@ static int result_show(struct seq_file *file, void *unused)
 	int at;
 
 	for (at = 0; at < 2; at++) {
-		struct player *player = &players[at];
+		struct end *end = &ends[at];
 
 		if (*(at ? connect : listen))
-			seq_printf(file, "%s %d rounds %u of %u size %u ns %llu\n", at ? "connect" : "listen", player->status,
-				   player->played, rounds, size, player->ns);
+			seq_printf(file, "%s %d rounds %u of %u size %u ns %llu\n", at ? "connect" : "listen", end->status,
+				   end->played, rounds, size, end->ns);
 	}
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(result);
 
 /* Starts an end; the one that listens is ready for the other one when this returns. */
-static void player_start(struct player *player, bool listens)
+static void end_start(struct end *end, bool listens)
 {
 	struct task_struct *thread;
 
-	player->listens = listens;
-	init_completion(&player->ready);
-	init_completion(&player->ended);
-	thread = kthread_run(player_main, player, "kofi_%s", listens ? "listen" : "connect");
+	end->listens = listens;
+	init_completion(&end->ready);
+	init_completion(&end->ended);
+	thread = kthread_run(end_main, end, "kofi_%s", listens ? "listen" : "connect");
 	if (IS_ERR(thread)) {
-		player->status = PTR_ERR(thread);
-		complete(&player->ended);
+		end->status = PTR_ERR(thread);
+		complete(&end->ended);
 		return;
 	}
-	wait_for_completion(&player->ready);
+	wait_for_completion(&end->ready);
 }
 
 static int __init kofi_pingpong_init(void)
@@ -253,9 +253,9 @@ static int __init kofi_pingpong_init(void)
 		return -EINVAL;
 	result = debugfs_create_file("kofi_pingpong", 0444, NULL, NULL, &result_fops);
 	if (*listen)
-		player_start(&players[0], true);
+		end_start(&ends[0], true);
 	if (*connect)
-		player_start(&players[1], false);
+		end_start(&ends[1], false);
 	return 0;
 }
 
@@ -265,9 +265,9 @@ static void __exit kofi_pingpong_exit(void)
 
 	for (at = 0; at < 2; at++)
 		if (*(at ? connect : listen))
-			wait_for_completion(&players[at].ended);
+			wait_for_completion(&ends[at].ended);
 	for (at = 0; at < 2; at++)
-		player_close(&players[at]);
+		end_close(&ends[at]);
 	debugfs_remove(result);
 }
 

@@ -78,8 +78,8 @@ static void kv_pass_begin(void *pass)
 }
 
 /*
- * Returns when the tasklets have run that were scheduled on a processor: they run in their order, but for one that runs on another processor still, which
- * goes behind the others. Without a worker of another queue: the thread may be one that writes memory out, and is not to wait for one that there is no
+ * Waits until the tasklets that were scheduled on a processor have run, in their order. One that is running on another processor is put behind the later
+ * ones, so that two passes are needed. Without a worker of another queue: the thread may be one that writes memory out, and is not to wait for one that there is no
  * memory for.
  */
 static void kv_pass(int cpu)
@@ -88,7 +88,7 @@ static void kv_pass(int cpu)
 
 	init_completion(&pass.passed);
 	tasklet_setup(&pass.tasklet, kv_passed);
-	/* None is off meanwhile; if that were so, it would have handed its tasklets on. */
+	/* No processor goes offline here (cpus_read_lock). The tasklets of one that did would have run elsewhere. */
 	if (smp_call_function_single(cpu, kv_pass_begin, &pass, true))
 		return;
 	wait_for_completion(&pass.passed);

@@ -88,9 +88,9 @@ impl Book {
         partners.resize(self.receives.len(), None);
         for (at, message) in self.messages.iter().enumerate() {
             let mut open = self.receives.iter().zip(&mut partners);
-            let first = open.find(|(wanted, partner)| partner.is_none() && wanted.takes(message));
-            if let Some((_, partner)) = first {
-                *partner = Some(at);
+            let first = open.find(|(wanted, matched)| matched.is_none() && wanted.takes(message));
+            if let Some((_, matched)) = first {
+                *matched = Some(at);
             }
         }
         partners

@@ -71,6 +71,13 @@ struct Row {
     held: Option<Operation>,
 }
 
+impl Row {
+    /// Returns whether a number was given for what the row holds now.
+    const fn is_of(&self, number: u64) -> bool {
+        self.generation as u64 == (number & !RECEIVE) >> 32
+    }
+}
+
 impl Ledger {
     /// Makes one with room for as many operations as the queue has.
     ///
@@ -123,17 +130,14 @@ impl Ledger {
 
     /// Returns an operation, if its number is not stale.
     pub(crate) fn get(&self, number: u64) -> Option<&Operation> {
-        let place = (number & u64::from(u32::MAX)) as usize;
-        self.rows.get(place)?.held.as_ref()
+        let row = self.rows.get((number & u64::from(u32::MAX)) as usize)?;
+        row.held.as_ref().filter(|_| row.is_of(number))
     }
 
     /// Takes an operation out, if its number is not stale.
     pub(crate) fn remove(&mut self, number: u64) -> Option<Operation> {
         let place = (number & u64::from(u32::MAX)) as usize;
-        let row = self.rows.get_mut(place)?;
-        if u64::from(row.generation) != (number & !RECEIVE) >> 32 {
-            return None;
-        }
+        let row = self.rows.get_mut(place).filter(|row| row.is_of(number))?;
         let operation = row.held.take()?;
         row.generation = (row.generation + 1) & (u32::MAX >> 1);
         self.free.push(place as u32);
