@@ -28,6 +28,9 @@ use crate::lock::lock;
 use crate::raw::Queue;
 use crate::{Buffer, Completion, CompletionQueue, Error, Op};
 
+/// Maximum number of completions that are kept for [`AsyncQueue::next`]; the rest stay in the completion queue, which then holds peers up.
+const OTHERS_MAX: usize = 16_384;
+
 /// A source of readiness, which wakes futures when a queue has something.
 pub trait Readiness: Send + Sync {
     /// Returns [`Poll::Ready`] if the descriptor has become readable since the last call; if not, the waker is woken when it does.
@@ -68,6 +71,8 @@ struct State {
     operations: HashMap<Op, Entry>,
     /// Completions that no future waits for.
     others: VecDeque<Completion>,
+    /// Whether [`AsyncQueue::next`] was ever asked for one.
+    takes_others: bool,
     /// Tasks that wait in [`AsyncQueue::next`] for such completions.
     next_tasks: Vec<Waker>,
     /// The future that was woken to drive the queue.
@@ -139,6 +144,8 @@ impl AsyncQueue {
     ///
     /// Dropping the future changes nothing for the operation. Its completion, and the buffer, are dropped when it comes.
     ///
+    /// `post` runs while the queue is locked: it must neither post through this queue nor poll one of its futures, which would wait for ever.
+    ///
     /// # Errors
     ///
     /// The errors of the post.
@@ -157,6 +164,9 @@ impl AsyncQueue {
 
     /// Returns the next completion of an operation that no future waits for: an access by a peer, or an operation that was posted
     /// without [`AsyncQueue::post`].
+    ///
+    /// 16,384 of them are kept. Beyond that the queue is not read until one is taken, and where none ever was, the futures of the queue's operations fail
+    /// with `OVERRUN`, since they would wait for ever.
     pub fn next(&self) -> Next<'_> {
         Next(self)
     }
@@ -194,21 +204,26 @@ impl Shared {
         lock(&self.state)
     }
 
-    /// Reads all completions; returns how many there were.
-    fn drain(&self, state: &mut State, effects: &mut Effects) -> Result<usize, Error> {
-        let mut count = 0;
-        while let Some(completion) = self.queue.poll()? {
-            count += 1;
+    /// Reads all completions that there is room for.
+    fn drain(&self, state: &mut State, effects: &mut Effects) -> Result<(), Error> {
+        while !state.is_full()
+            && let Some(completion) = self.queue.poll()?
+        {
             state.take(completion, effects);
         }
-        Ok(count)
+        Ok(())
     }
 
-    /// Reads the queue until it is empty and its descriptor is polled, or no future waits any more.
+    /// Reads the queue until it is empty and its descriptor is polled, no future waits any more, or too many completions wait for [`AsyncQueue::next`].
     fn drive(&self, state: &mut State, effects: &mut Effects) -> Result<(), Error> {
         loop {
             self.drain(state, effects)?;
-            if !state.has_waiting() {
+            if state.is_full() && !state.takes_others {
+                let cause = "accesses by peers and operations without futures have filled the queue's list; take their completions with `AsyncQueue::next`";
+                return Err(Error::unmet("fi_cq_read", Errno::OVERRUN, cause));
+            }
+            // Where it is full, the next future of `next` has the queue read on.
+            if state.is_full() || !state.has_waiting() {
                 return Ok(());
             }
             let mut cx = Context::from_waker(&self.waker);
@@ -280,6 +295,10 @@ impl State {
                 woken.append(&mut self.next_tasks);
             }
         }
+    }
+
+    fn is_full(&self) -> bool {
+        self.others.len() >= OTHERS_MAX
     }
 
     fn done(&mut self, op: Op) -> Option<Completion> {
@@ -401,6 +420,10 @@ impl Future for Next<'_> {
         let mut effects = Effects::default();
         let polled = {
             let mut state = shared.state();
+            state.takes_others = true;
+            if state.is_full() {
+                effects.woken.extend(state.next_driver());
+            }
             if state.others.is_empty() {
                 state.next_tasks.push(cx.waker().clone());
                 if let Err(error) = shared.drive(&mut state, &mut effects) {

@@ -36,6 +36,9 @@ struct Watcher {
     bell: Doorbell,
 }
 
+/// The lists of the watcher thread, once it has started.
+static WATCHER: OnceLock<Watcher> = OnceLock::new();
+
 /// Delay before a task retries its post, in milliseconds.
 const TICK_MS: u16 = 1;
 
@@ -85,7 +88,6 @@ impl Readiness for Watched {
 impl Watcher {
     /// Returns the lists of the watcher thread, which starts with the first call.
     fn running() -> io::Result<&'static Self> {
-        static WATCHER: OnceLock<Watcher> = OnceLock::new();
         static STARTED: Mutex<bool> = Mutex::new(false);
         let mut started = lock(&STARTED);
         if !*started {
@@ -163,8 +165,8 @@ impl Entry {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // The descriptor need not be polled any more; the queue may close.
-        if let Ok(watcher) = Watcher::running() {
+        // The descriptor need not be polled any more; the queue may close. Without a thread it never was.
+        if let Some(watcher) = WATCHER.get() {
             watcher.remove(&self.0);
             watcher.bell.ring();
         }

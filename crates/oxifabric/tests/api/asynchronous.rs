@@ -134,6 +134,33 @@ fn dropping_a_future_drops_its_buffer_with_the_completion(info: &Info) {
     });
 }
 
+fn completions_that_no_future_takes_are_bounded(info: &Info) {
+    const KEPT: usize = 16_384;
+    let Some((endpoint, peers, queue, _)) = open(info, AsyncQueue::new) else {
+        return;
+    };
+    let me = endpoint.endpoint().address().unwrap();
+    let me = peers.insert(&me).unwrap();
+    let exchange = async || {
+        let receive = endpoint.endpoint();
+        receive.receive_tagged(1, 0, Buffer::zeroed(8)).unwrap();
+        endpoint.send_tagged(me, 1, Buffer::from("1")).await
+    };
+    block_on(async {
+        let mut sent = 0;
+        while exchange().await.outcome.is_ok() {
+            sent += 1;
+            assert!(sent <= 2 * KEPT, "nothing bounds what is kept");
+        }
+        assert!(sent >= KEPT - 1, "{sent} are few");
+        // All are there, and once they are taken the queue goes on.
+        for _ in 0..KEPT {
+            queue.next().await.unwrap().ok().unwrap();
+        }
+        exchange().await.ok().unwrap();
+    });
+}
+
 /// Counts how often it is woken, and unparks its thread.
 struct Count(Thread, AtomicUsize);
 
@@ -225,6 +252,7 @@ fn tokio_watches(_: &Info) {
 worlds! {
     futures_need_no_runtime
     dropping_a_future_drops_its_buffer_with_the_completion
+    completions_that_no_future_takes_are_bounded
     a_send_that_finds_no_room_sleeps_between_its_tries
     tokio_watches
 }
