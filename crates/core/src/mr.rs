@@ -98,10 +98,10 @@ impl Mr {
         if request.persistent && !domain.info().caps.contains(Caps::RMA_PMEM) {
             return Err(Errno::BADFLAGS);
         }
+        let registered = register_with_provider(domain, &request)?;
         if request.persistent {
             domain.rma_targets().watch();
         }
-        let registered = register_with_provider(domain, &request)?;
         let region = Region {
             pieces: request.pieces.clone(),
             access: if later {
@@ -149,8 +149,8 @@ impl Mr {
         Ok(mr)
     }
 
-    /// Returns what a descriptor stands for: nothing when it is that of a region of another domain, which this one's device does not know, or the provider does not number its regions;
-    /// `None` when it is no region's, or that of another domain's region in the memory of a device, which cannot be used without its registration.
+    /// Returns the registration that a descriptor names. `Some(None)`: the memory is usable without one, as the provider numbers no regions or the region is host memory of another domain.
+    /// `None`: the descriptor is no region's, or one of another domain's region in the memory of a device.
     ///
     /// # Safety
     /// `desc` is that of an open region.

@@ -12,6 +12,9 @@ use oxifabric_types::{DomainAttr, Errno, Flags, MrMode};
 use crate::cntr::Cntr;
 use crate::handle::Ref;
 
+/// How often a key is drawn by chance before the table counts as full: one that is free among 256 is missed once in nine million times.
+const FRESH_DRAWS: usize = 4096;
+
 /// What was registered under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
@@ -106,10 +109,10 @@ impl Regions {
     /// Registers a region and returns its key.
     ///
     /// # Errors
-    /// `NOKEY` when the requested key is in use, `KEYREJECTED` when it is too long for the domain.
+    /// `NOKEY` when the requested key, or nearly every key, is in use, `KEYREJECTED` when it is too long for the domain.
     pub(crate) fn insert(&mut self, region: Region, requested: u64) -> Result<u64, Errno> {
         let key = if self.chooses {
-            self.fresh_key()
+            self.fresh_key()?
         } else {
             requested
         };
@@ -275,13 +278,13 @@ impl Regions {
     }
 
     /// Chooses a key that cannot be guessed: it is what protects the memory from other peers.
-    fn fresh_key(&self) -> u64 {
-        loop {
-            let key = secret::draw() & self.largest;
-            if key != u64::MAX && !self.map.contains_key(&key) {
-                return key;
-            }
-        }
+    ///
+    /// # Errors
+    /// `NOKEY` where keys are so short that nearly all are in use.
+    fn fresh_key(&self) -> Result<u64, Errno> {
+        let draws = (0..FRESH_DRAWS).map(|_| secret::draw() & self.largest);
+        let mut free = draws.filter(|key| *key != u64::MAX && !self.map.contains_key(key));
+        free.next().ok_or(Errno::NOKEY)
     }
 }
 
@@ -347,6 +350,14 @@ mod tests {
         let (a, b) = (regions.insert(region(), 7), regions.insert(region(), 7));
         assert_ne!(a, b);
         assert!(a.is_ok_and(|key| key <= u64::from(u32::MAX)));
+    }
+
+    #[test]
+    fn a_table_whose_keys_are_all_in_use_refuses_regions() {
+        let mut regions = regions(MrMode::PROV_KEY, 1);
+        let keys = core::iter::from_fn(|| regions.insert(region(), 0).ok());
+        assert_eq!(keys.count(), 256);
+        assert_eq!(regions.insert(region(), 0), Err(Errno::NOKEY));
     }
 
     #[test]
