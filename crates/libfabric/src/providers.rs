@@ -52,6 +52,9 @@ static ENTRIES: &[&ProviderEntry] = &[
     &NET,
 ];
 
+/// The providers of a plugin: a host tells providers apart by the names of their fabrics alone, and those of udp are those of tcp.
+static PLUGIN_ENTRIES: &[&ProviderEntry] = &[&TCP, &SHM];
+
 /// Returns the providers in this library, but for those that an external one replaces.
 pub fn registry() -> &'static Registry {
     &all().registry
@@ -126,9 +129,8 @@ fn all() -> &'static Providers {
 
 impl Providers {
     fn only_ours() -> Self {
-        // A host tells providers apart by the names of their fabrics alone, and those of udp are those of tcp.
         let entries = match cfg!(feature = "plugin") {
-            true => &ENTRIES[..2],
+            true => PLUGIN_ENTRIES,
             false => ENTRIES,
         };
         Self {
@@ -153,7 +155,7 @@ impl Providers {
         };
         // A layered name of ours, such as `tcp;ofi_rxm`, competes with the external provider of its layer, `ofi_rxm`.
         let ours = |entry: &&ProviderEntry| ProviderVersion {
-            name: entry.name.rsplit(';').next().unwrap_or(entry.name),
+            name: entry.layer(),
             version: entry.version,
             preferred: false,
         };

@@ -205,7 +205,7 @@ impl ShmLink {
         };
         match &mut known.state {
             ConnState::Wanted(give_up_at) => {
-                let give_up_at = *give_up_at.get_or_insert(now.after(self.params.connect_patience));
+                let give_up_at = *give_up_at.get_or_insert(now.after(self.params.absent_timeout));
                 self.connect(peer, give_up_at, sink);
             }
             ConnState::HelloSent(half) | ConnState::AcceptSent(half) if now >= half.deadline => {

@@ -42,7 +42,7 @@ pub struct Params {
     /// How long a peer that is there may take to answer; `None`: as long as its process lives.
     pub connect_timeout: Option<Duration>,
     /// How long a peer that is not there may take to appear.
-    pub connect_patience: Duration,
+    pub absent_timeout: Duration,
 }
 
 /// What fi_inject(3) promises to take, and so the least that goes in one frame.
@@ -128,7 +128,7 @@ impl Params {
             users: text(Row::users).map_or_else(Vec::new, |list| users(&list)),
             connect_timeout: Some(Duration::from_millis(size(Row::connect_timeout_ms) as u64))
                 .filter(|timeout| !timeout.is_zero()),
-            connect_patience: Duration::from_millis(size(Row::connect_patience_ms) as u64),
+            absent_timeout: Duration::from_millis(size(Row::connect_patience_ms) as u64),
         }
     }
 

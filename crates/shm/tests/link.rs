@@ -476,7 +476,7 @@ fn an_endpoint_is_reached_only_once_enabled() {
 #[test]
 fn an_endpoint_that_is_enabled_soon_is_waited_for() {
     let patient = Params {
-        connect_patience: WATCHDOG,
+        absent_timeout: WATCHDOG,
         ..params()
     };
     let mut a = Port::open(&patient);

@@ -113,7 +113,7 @@ pub(crate) static TABLE: [Parameter; 25] = [
     Parameter {
         name: "user_timeout_ms",
         kind: ParameterKind::Int,
-        help: "How long a host may leave transmissions unanswered before its endpoints count as dead; 0 asks the kernel alone",
+        help: "How long a host may leave transmissions unanswered before its endpoints count as down; 0 asks the kernel alone",
         default: "15000",
     },
     Parameter {

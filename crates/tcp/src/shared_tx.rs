@@ -1,4 +1,4 @@
-//! The sending half of a connection as two threads see it: the one that has the endpoint, and the flusher's. Short
+//! The sending half of a connection as two threads see it: the one that has the endpoint, and the flusher's. Hot
 //! path.
 
 use std::num::NonZeroUsize;

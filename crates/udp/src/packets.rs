@@ -172,7 +172,7 @@ impl PacketPort for Packets {
 
 impl PacketDevice for Packets {
     fn deadline() -> Duration {
-        Params::read().patience
+        Params::read().peer_timeout
     }
 
     fn open(info: &Info) -> Result<Self, Errno> {

@@ -10,7 +10,7 @@ use oxifabric_provider::params::{Parameter, ParameterKind};
 pub(crate) struct Params {
     pub(crate) iface: Option<String>,
     /// How long a peer of a reliable endpoint may leave everything unanswered.
-    pub(crate) patience: Duration,
+    pub(crate) peer_timeout: Duration,
 }
 
 /// The table that `fi_info -e` prints.
@@ -67,7 +67,7 @@ impl Params {
         static PARAMS: OnceLock<Params> = OnceLock::new();
         PARAMS.get_or_init(|| Self {
             iface: TABLE[0].text("udp").filter(|name| !name.trim().is_empty()),
-            patience: Duration::from_millis(RELIABLE[0].int("ofi_rxd").max(1) as u64),
+            peer_timeout: Duration::from_millis(RELIABLE[0].int("ofi_rxd").max(1) as u64),
         })
     }
 }

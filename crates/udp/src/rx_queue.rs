@@ -108,7 +108,7 @@ impl RxQueue {
         std::mem::take(&mut self.send_error)
     }
 
-    /// Receives what a socket has, if all was delivered; returns whether there is something. `sources`: also the
+    /// Receives what a socket has; returns whether there is something. What was not delivered of the datagrams before is dropped. `sources`: also the
     /// addresses that datagrams come from.
     #[inline]
     pub(crate) fn fill(&mut self, socket: &Socket, sources: bool) -> bool {
@@ -126,7 +126,7 @@ impl RxQueue {
                         self.merge(socket);
                     }
                 }
-                Err(error) if is_of_earlier_send(&error) && skips > 0 => {
+                Err(error) if may_have_more(&error) && skips > 0 => {
                     skips -= 1;
                     self.send_error = true;
                     continue;
@@ -221,8 +221,8 @@ impl Received {
     }
 }
 
-/// Returns whether an error is about an earlier send: a datagram may be there all the same.
-fn is_of_earlier_send(error: &io::Error) -> bool {
+/// Returns whether a datagram may be there in spite of an error: most are reports of earlier sends, which a receive takes in place of a datagram.
+fn may_have_more(error: &io::Error) -> bool {
     error.raw_os_error() != Some(libc::EAGAIN)
 }
 

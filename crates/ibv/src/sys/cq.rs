@@ -48,8 +48,10 @@ impl Channel {
         // SAFETY: the channel has just been made; flags are no memory.
         let result = unsafe {
             let fd = (*channel.as_ptr()).fd;
-            let flags = libc::fcntl(fd, libc::F_GETFL);
-            libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK)
+            match libc::fcntl(fd, libc::F_GETFL) {
+                flags @ 0.. => libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK),
+                error => error,
+            }
         };
         if result < 0 {
             return Err(last_error());

@@ -20,7 +20,7 @@ const WARM_UP: u32 = 1;
 /// Samples of a trial that count.
 const TRIAL_SAMPLES: u32 = 3;
 /// Samples on the old way after which a trial ends, since the sender does not do as it was asked.
-const PATIENCE: u32 = 32;
+const MISSES_MAX: u32 = 32;
 
 /// Changes of the class or way after which a trial ends: its messages do not come in a row.
 const INTERRUPTIONS: u32 = 64;
@@ -55,7 +55,7 @@ struct Trial {
     before: usize,
     warm_up: u32,
     left: u32,
-    patience: u32,
+    misses_left: u32,
     interruptions: u32,
     /// The least sample.
     least: u64,
@@ -169,7 +169,7 @@ impl Trials {
             before: self.limit,
             warm_up: WARM_UP,
             left: TRIAL_SAMPLES,
-            patience: PATIENCE,
+            misses_left: MISSES_MAX,
             interruptions: INTERRUPTIONS,
             least: u64::MAX,
         });
@@ -181,7 +181,7 @@ impl Trials {
 
     fn add_to_trial(&mut self, mut trial: Trial, is_wanted: bool, sample: u64) {
         if !is_wanted {
-            trial.patience -= 1;
+            trial.misses_left -= 1;
         } else if trial.warm_up > 0 {
             trial.warm_up -= 1;
         } else {
@@ -190,7 +190,7 @@ impl Trials {
         }
         let old = self.classes[trial.class].pace.get();
         let is_hopeless = trial.left < TRIAL_SAMPLES && trial.least > old.saturating_add(old / 4);
-        if trial.left == 0 || trial.patience == 0 || is_hopeless {
+        if trial.left == 0 || trial.misses_left == 0 || is_hopeless {
             self.end(&trial);
         } else {
             self.trial = Some(trial);
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn a_sender_that_does_not_do_as_asked_ends_a_trial() {
         let mut trials = Trials::default();
-        for _ in 0..FIRST_INTERVAL + PATIENCE {
+        for _ in 0..FIRST_INTERVAL + MISSES_MAX {
             trials.add(2, Path::Pull, 100);
         }
         assert_eq!(trials.limit(), 0);

@@ -122,7 +122,7 @@ pub struct Port {
 
 pub fn params() -> Params {
     Params {
-        connect_patience: std::time::Duration::ZERO,
+        absent_timeout: std::time::Duration::ZERO,
         ..Params::of_environment().clone()
     }
 }

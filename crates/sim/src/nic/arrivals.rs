@@ -64,7 +64,7 @@ impl SimNic {
         1
     }
 
-    /// Returns the peer that a packet is from, which is not silent; `None` if the packet is for a former endpoint of this name, or there
+    /// Returns the peer that a packet is from, and notes that the peer was heard; `None` if the packet is for a former endpoint of this name, or there
     /// are too many peers.
     fn source(&mut self, place: Place, head: &Head) -> Option<PeerId> {
         let known = self.peers.find(&place);

@@ -30,7 +30,7 @@ pub(super) fn check(place: &Place, remove: bool) -> Vec<Finding> {
     match left.is_empty() {
         true => vec![Finding::ok(
             ABOUT,
-            "no dead process has left a file in /dev/shm",
+            "no process that has ended has left a file in /dev/shm",
         )],
         false => left,
     }
