@@ -94,7 +94,7 @@ impl QueuePair {
     }
 
     #[inline]
-    fn post(&self, peer: PeerId, id: WorkId, op: SendOp<'_>) -> Result<(), Errno> {
+    fn post(&mut self, peer: PeerId, id: WorkId, op: SendOp<'_>) -> Result<(), Errno> {
         let peer = self.peers.get(peer).ok_or(Errno::INVAL)?;
         let request = Send {
             wr_id: id.raw(),

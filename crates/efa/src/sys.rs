@@ -1,11 +1,13 @@
 //! All unsafe code of the provider.
 
 mod receive_buffers;
+mod send_buffers;
 mod wait_set;
 
 use oxifabric_mem::{Iov, IovSegment};
 
 pub(crate) use receive_buffers::ReceiveBuffers;
+pub(crate) use send_buffers::SendBuffers;
 pub(crate) use wait_set::WaitSet;
 
 /// Describes memory of the application that is being registered. Nothing is copied out of it or into it by this description: the device alone

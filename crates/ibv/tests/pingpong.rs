@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -32,7 +33,7 @@ struct End {
     pd: Arc<Pd>,
     channel: Arc<Channel>,
     cq: Arc<Cq>,
-    qp: Qp,
+    qp: RefCell<Qp>,
     memory: Mr,
     /// Newer devices and libraries have it.
     can_write: bool,
@@ -108,7 +109,7 @@ impl End {
             pd,
             channel,
             cq,
-            qp,
+            qp: RefCell::new(qp),
             memory,
             can_write: options.unsolicited,
         }
@@ -117,7 +118,7 @@ impl End {
     fn name(&self) -> Name {
         Name {
             gid: self.context.gid(1, 0).expect("an address"),
-            qpn: self.qp.number(),
+            qpn: self.qp.borrow().number(),
             rkey: self.memory.rkey(),
             addr: self.memory.address(),
         }
@@ -125,7 +126,7 @@ impl End {
 
     fn receive(&self, wr_id: u64, place: usize, len: usize) {
         let piece = self.memory.piece(place * PLACE, len).expect("it is in it");
-        self.qp.post_recv(wr_id, &[piece]).expect("room");
+        self.qp.borrow().post_recv(wr_id, &[piece]).expect("room");
     }
 
     /// Sleeps until there is a completion.
@@ -199,7 +200,7 @@ fn play_kind(stream: &mut UnixStream, is_first: bool, kind: QpKind) {
             qpn: peer.qpn,
             qkey: QKEY,
         };
-        end.qp.post_send(&request).expect("room");
+        end.qp.borrow_mut().post_send(&request).expect("room");
     };
     panics_between_requests(&end, &ah, &peer);
     let mut sent = 0;
@@ -328,7 +329,9 @@ fn panics_between_requests(end: &End, ah: &oxifabric_ibv::Ah, peer: &Name) {
             qkey: QKEY,
         }
     });
-    let posted = std::panic::catch_unwind(AssertUnwindSafe(|| end.qp.post_sends(requests)));
+    let posted = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        end.qp.borrow_mut().post_sends(requests)
+    }));
     assert!(posted.is_err());
 }
 
@@ -340,9 +343,13 @@ fn refused(end: &End) {
         end.receive(100, 0, 64);
     }
     let piece = end.memory.piece(0, 64).expect("it is in it");
-    let full = end.qp.post_recv(100, &[piece]).expect_err("it is full");
+    let full = end
+        .qp
+        .borrow()
+        .post_recv(100, &[piece])
+        .expect_err("it is full");
     assert_eq!(full.raw(), 12);
-    end.qp.fail().expect("it can fail");
+    end.qp.borrow().fail().expect("it can fail");
     for _ in 0..16 {
         assert_eq!(end.completion().status, Status::WR_FLUSH_ERR);
     }

@@ -98,7 +98,8 @@ impl EfaRdm {
             } else if let Some(sent) = self.tx.sent(at.into())
                 && let Some(row) = self.peers.get(sent.peer)
             {
-                self.tx.repeat(&self.qp, row.destination(), at, self.now);
+                self.tx
+                    .repeat(&mut self.qp, row.destination(), at, self.now);
             }
         }
         given_up

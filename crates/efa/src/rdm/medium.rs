@@ -101,6 +101,6 @@ impl EfaRdm {
             let sent = Sent { peer, what };
             self.tx.stage(&self.header, &body, piece, sent)?;
         }
-        self.tx.send_staged(&self.qp, row.destination())
+        self.tx.send_staged(&mut self.qp, row.destination())
     }
 }

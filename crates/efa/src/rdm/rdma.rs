@@ -157,7 +157,7 @@ impl EfaRdm {
         let destination = row.destination();
         let posted = self
             .tx
-            .access(&self.qp, destination, request, &Iov::empty(), sent);
+            .access(&mut self.qp, destination, request, &Iov::empty(), sent);
         match posted {
             Ok(()) => Ok(Posted::Pending),
             Err(Errno::AGAIN) => Err(self.block(peer)),
@@ -286,7 +286,7 @@ impl EfaRdm {
         };
         let posted = self
             .tx
-            .access(&self.qp, row.destination(), request, &body, sent);
+            .access(&mut self.qp, row.destination(), request, &body, sent);
         match posted {
             Ok(()) => {
                 access.pending += 1;

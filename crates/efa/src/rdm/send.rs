@@ -227,7 +227,7 @@ impl EfaRdm {
         Packet { sender, content }.encode(body.len(), &mut self.header);
         let sent = Sent { peer, what };
         self.tx
-            .send(&self.qp, row.destination(), &self.header, body, sent)
+            .send(&mut self.qp, row.destination(), &self.header, body, sent)
     }
 }
 

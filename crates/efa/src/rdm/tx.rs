@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use oxifabric_engine::TxToken;
-use oxifabric_ibv::{Access, Ah, Mr, Pd, Piece, Qp, Send, SendOp};
+use oxifabric_ibv::{Ah, Pd, Piece, Qp, Send, SendOp};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
 
 use super::repeats::{Pause, Repeats};
+use crate::sys::SendBuffers;
 
 /// The most bytes that any device carries inline, in a request.
 const INLINE: usize = 128;
@@ -16,8 +17,7 @@ const INLINE: usize = 128;
 /// The sends of an endpoint.
 #[derive(Debug)]
 pub(super) struct TxPool {
-    memory: Mr,
-    packet: usize,
+    buffers: SendBuffers,
     inline: usize,
     slots: Vec<Slot>,
     idle: Vec<u32>,
@@ -120,10 +120,8 @@ impl TxPool {
         packet: usize,
         inline: usize,
     ) -> Result<Self, Errno> {
-        let len = count.checked_mul(packet).ok_or(Errno::NOMEM)?;
         Ok(Self {
-            memory: pd.allocate(len, Access::LOCAL_WRITE)?,
-            packet,
+            buffers: SendBuffers::new(pd, count, packet)?,
             inline: inline.min(INLINE),
             slots: vec![Slot::new(Request::Packet(0), None); count],
             idle: (0..count as u32).rev().collect(),
@@ -139,7 +137,7 @@ impl TxPool {
 
     /// Returns how many bytes a buffer has.
     pub(super) fn buffer_len(&self) -> usize {
-        self.packet
+        self.buffers.packet()
     }
 
     /// Returns whether nothing is under way.
@@ -153,24 +151,22 @@ impl TxPool {
     /// `AGAIN` when there is no room, and what the device says.
     pub(super) fn send(
         &mut self,
-        qp: &Qp,
+        qp: &mut Qp,
         to: Destination<'_>,
         header: &[u8],
         body: &Iov,
         sent: Sent,
     ) -> Result<(), Errno> {
         let len = header.len() + body.len();
-        if len > self.packet {
+        if len > self.buffers.packet() {
             return Err(Errno::MSGSIZE);
         }
         let &at = self.idle.last().ok_or(Errno::AGAIN)?;
-        let (memory, start) = (self.memory.memory(), at as usize * self.packet);
-        memory.write(start, header);
-        memory.copy_from(start + header.len(), body);
+        self.buffers.write(at, header, body);
         self.begin(qp, to, at, Request::Packet(len), sent)
     }
 
-    /// Puts a packet of a message in several ones together: a header, and behind it a body, which is copied unless it is `lent`. It is sent by
+    /// Puts a packet of a message in several ones together: a header, and behind it a body, which is copied, or what is `lent`. It is sent by
     /// [`TxPool::send_staged`].
     ///
     /// # Errors
@@ -186,26 +182,13 @@ impl TxPool {
             return Err(self.unstage(Errno::AGAIN));
         };
         self.staged.push(at);
-        let start = at as usize * self.packet;
-        let memory = self.memory.memory();
-        let copied = match lent {
-            Some(_) => 0,
-            None => body.len(),
-        };
-        let own = match header.len() + body.len() <= self.packet {
-            true => self.memory.piece(start, header.len() + copied),
-            false => None,
-        };
-        let Some(own) = own else {
+        let Some(own) = self.buffers.piece(at, header.len() + body.len()) else {
             return Err(self.unstage(Errno::MSGSIZE));
         };
-        memory.write(start, header);
+        self.buffers.write(at, header, body);
         let request = match lent {
             Some(lent) => Request::Pieces([own, lent], 2),
-            None => {
-                memory.copy_from(start + header.len(), body);
-                Request::Pieces([own, Piece::NONE], 1)
-            }
+            None => Request::Pieces([own, Piece::NONE], 1),
         };
         self.slots[at as usize] = Slot::new(request, Some(sent));
         Ok(())
@@ -215,7 +198,7 @@ impl TxPool {
     ///
     /// # Errors
     /// As [`TxPool::send`]. Nothing is staged then any more.
-    pub(super) fn send_staged(&mut self, qp: &Qp, to: Destination<'_>) -> Result<(), Errno> {
+    pub(super) fn send_staged(&mut self, qp: &mut Qp, to: Destination<'_>) -> Result<(), Errno> {
         let packets = self.staged.iter().map(|&at| {
             let pieces: &[Piece] = match &self.slots[at as usize].request {
                 Request::Pieces(pieces, count) => &pieces[..*count],
@@ -254,7 +237,7 @@ impl TxPool {
     /// As [`TxPool::send`].
     pub(super) fn access(
         &mut self,
-        qp: &Qp,
+        qp: &mut Qp,
         to: Destination<'_>,
         request: AccessRequest,
         body: &Iov,
@@ -262,13 +245,11 @@ impl TxPool {
     ) -> Result<(), Errno> {
         let &at = self.idle.last().ok_or(Errno::AGAIN)?;
         if request.local.is_none() {
-            if request.len > self.packet {
+            if request.len > self.buffers.packet() {
                 return Err(Errno::MSGSIZE);
             }
             if !request.is_read {
-                self.memory
-                    .memory()
-                    .copy_from(at as usize * self.packet, body);
+                self.buffers.write(at, &[], body);
             }
         }
         self.begin(qp, to, at, Request::Access(request), sent)
@@ -276,17 +257,12 @@ impl TxPool {
 
     /// Copies what was read into a buffer to where it belongs.
     pub(super) fn copy_out(&self, at: u32, into: &Iov) {
-        into.copy_from(0, &self.buffer(at, into.len()));
-    }
-
-    fn buffer(&self, at: u32, len: usize) -> Iov {
-        let memory = self.memory.memory();
-        memory.slice(at as usize * self.packet, len.min(self.packet))
+        self.buffers.copy_out(at, into);
     }
 
     fn begin(
         &mut self,
-        qp: &Qp,
+        qp: &mut Qp,
         to: Destination<'_>,
         at: u32,
         request: Request,
@@ -301,22 +277,21 @@ impl TxPool {
         Ok(())
     }
 
-    fn post(&self, qp: &Qp, to: Destination<'_>, at: u32) -> Result<(), Errno> {
-        let start = at as usize * self.packet;
+    fn post(&self, qp: &mut Qp, to: Destination<'_>, at: u32) -> Result<(), Errno> {
         let piece;
         let op = match &self.slots[at as usize].request {
             &Request::Packet(len) if len <= self.inline => {
                 let mut bytes = [0; INLINE];
-                self.memory.memory().read(start, &mut bytes[..len]);
+                self.buffers.read(at, &mut bytes[..len]);
                 return self.post_op(qp, to, at, SendOp::Inline(&bytes[..len], None));
             }
             &Request::Packet(len) => {
-                piece = [self.memory.piece(start, len).ok_or(Errno::MSGSIZE)?];
+                piece = [self.buffers.piece(at, len).ok_or(Errno::MSGSIZE)?];
                 SendOp::Message(&piece, None)
             }
             Request::Pieces(pieces, count) => SendOp::Message(&pieces[..*count], None),
             Request::Access(access) => {
-                let buffer = || self.memory.piece(start, access.len);
+                let buffer = || self.buffers.piece(at, access.len);
                 let local = access.local.or_else(buffer).ok_or(Errno::MSGSIZE)?;
                 match access.is_read {
                     true => SendOp::Read(local, access.key, access.addr),
@@ -327,7 +302,13 @@ impl TxPool {
         self.post_op(qp, to, at, op)
     }
 
-    fn post_op(&self, qp: &Qp, to: Destination<'_>, at: u32, op: SendOp<'_>) -> Result<(), Errno> {
+    fn post_op(
+        &self,
+        qp: &mut Qp,
+        to: Destination<'_>,
+        at: u32,
+        op: SendOp<'_>,
+    ) -> Result<(), Errno> {
         let request = Send {
             wr_id: at.into(),
             op,
@@ -395,7 +376,7 @@ impl TxPool {
     }
 
     /// Sends a packet again.
-    pub(super) fn repeat(&mut self, qp: &Qp, to: Destination<'_>, at: u32, now: Instant) {
+    pub(super) fn repeat(&mut self, qp: &mut Qp, to: Destination<'_>, at: u32, now: Instant) {
         if self.post(qp, to, at).is_err() {
             self.again.put_off(at, &mut { Pause::FIRST }, now);
         }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 use std::ptr::{self, NonNull};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use oxifabric_types::Errno;
 
@@ -27,13 +27,11 @@ pub struct Qp {
     qpx: NonNull<ibv_qp_ex>,
     /// The capacities that the device granted.
     capacity: Capacity,
-    /// Locked while a thread puts requests together, which takes several calls.
-    sending: Mutex<()>,
     pd: Arc<Pd>,
     _cqs: [Arc<Cq>; 2],
 }
 
-// SAFETY: the library locks its queues; sends, which take several calls, are made under a lock of this side.
+// SAFETY: the library locks its queues; sends, which take several calls, have the queue pair for themselves.
 unsafe impl std::marker::Send for Qp {}
 // SAFETY: as above.
 unsafe impl Sync for Qp {}
@@ -147,7 +145,6 @@ impl Qp {
                 recv_sge: granted.max_recv_sge,
                 inline: granted.max_inline_data,
             },
-            sending: Mutex::new(()),
             pd: Arc::clone(pd),
             _cqs: [Arc::clone(send_cq), Arc::clone(recv_cq)],
         })
@@ -235,18 +232,37 @@ impl Qp {
     ///
     /// # Errors
     /// As [`Qp::post_sends`].
-    pub fn post_send(&self, request: &Send<'_>) -> Result<(), Errno> {
-        self.post_sends(std::iter::once(*request))
+    #[inline]
+    pub fn post_send(&mut self, request: &Send<'_>) -> Result<(), Errno> {
+        let qp = self.qpx.as_ptr();
+        // SAFETY: as in `post_sends`.
+        unsafe {
+            let (Some(start), Some(complete), Some(abort)) =
+                ((*qp).wr_start, (*qp).wr_complete, (*qp).wr_abort)
+            else {
+                return Err(Errno::OPNOTSUPP);
+            };
+            start(qp);
+            match self.put(request) {
+                Ok(()) => done(complete(qp)),
+                Err(errno) => {
+                    abort(qp);
+                    Err(errno)
+                }
+            }
+        }
     }
 
     /// Posts requests, all or none, and rings the device's doorbell once. None is posted if `requests` panics; it must not post to this queue pair.
     ///
     /// # Errors
     /// `NOMEM` if the queue is full, `OPNOTSUPP` for an operation that it was not made for, `INVAL` for what does not fit.
-    pub fn post_sends<'a>(&self, requests: impl Iterator<Item = Send<'a>>) -> Result<(), Errno> {
-        let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn post_sends<'a>(
+        &mut self,
+        requests: impl Iterator<Item = Send<'a>>,
+    ) -> Result<(), Errno> {
         let qp = self.qpx.as_ptr();
-        // SAFETY: the queue pair lives, and no other thread sends. The functions are set by the driver; between the start and the end
+        // SAFETY: the queue pair lives, and nothing else sends, as it is borrowed for this alone. The functions are set by the driver; between the start and the end
         // only requests are put together, and the end comes even if the caller's iterator unwinds.
         unsafe {
             let (Some(start), Some(complete), Some(abort)) =
