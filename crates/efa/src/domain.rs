@@ -145,10 +145,7 @@ impl EfaDomain {
     /// may name it until the operation ends: the application closes the region later (fi_mr(3)), and where it does not, the device refuses the key.
     #[inline]
     pub(crate) fn described(&self, memory: &Iov, rights: Access) -> Option<Described> {
-        let [segment] = memory.segments() else {
-            return None;
-        };
-        let region = memory.registration(0)?.region;
+        let (segment, region) = memory.one_registered()?;
         let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);
         let mr = regions
             .get(region)

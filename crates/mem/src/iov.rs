@@ -239,6 +239,19 @@ impl Iov {
         }
     }
 
+    /// Returns the segment and its registration, if there is one only, and its registration is known.
+    #[inline]
+    pub fn one_registered(&self) -> Option<(IovSegment, RegionId)> {
+        match &*self.pieces {
+            &Pieces::Registered { piece, region, .. } => Some((piece, region)),
+            Pieces::ManyRegistered(many) => match (many.segments(), many.registration(0)) {
+                (&[piece], Some(registration)) => Some((piece, registration.region)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Returns the registration of a segment, if it is known.
     #[inline]
     pub fn registration(&self, segment: usize) -> Option<Registration> {
@@ -418,7 +431,10 @@ impl Iov {
     /// Returns the address of the first byte of what is not one plain segment; apart, so that the common case is one look.
     #[inline(never)]
     fn base_of_others(&self) -> *mut u8 {
-        self.segments()[0].base
+        match &*self.pieces {
+            Pieces::Registered { piece, .. } => piece.base,
+            _ => self.segments()[0].base,
+        }
     }
 
     /// Returns the address of the byte at `offset`, for completions that name it; past the end, that of the

@@ -23,6 +23,7 @@ use super::operations::Operations;
 use super::parts::Parts;
 use super::peers::Peers;
 use super::reach::{self, Reach};
+use super::rest::Rest;
 use super::tx::TxPool;
 use super::waiting::Waiting;
 use crate::domain::EfaDomain;
@@ -119,6 +120,7 @@ impl Device for EfaRdm {
             stalled_bytes: 0,
             now: clock::now(),
             look_at: Instant::from_nanos(0),
+            rest: Rest::default(),
             is_quiet: true,
             wait,
             header: Vec::new(),
@@ -138,6 +140,7 @@ impl Device for EfaRdm {
             .assume(reach::index(self.reach.before_handshake()));
         self.qp.activate(PORT, change)?;
         self.is_active = true;
+        self.rest.end();
         self.post_receives();
         Ok(())
     }
@@ -192,6 +195,7 @@ impl Device for EfaRdm {
         };
         let peer = self.peers.number(&self.domain, at)?;
         self.peers.table.name(peer);
+        self.rest.end();
         Ok(peer)
     }
 
@@ -245,6 +249,7 @@ impl Device for EfaRdm {
     /// asked for already, is reached as long as that registration lasts, by peers too that were told its key.
     fn discards(&mut self) -> bool {
         self.is_closing = true;
+        self.rest.end();
         self.deferred.retain(Deferred::is_owed);
         self.operations.withdraw();
         self.accesses.give_up(Errno::CANCELED);

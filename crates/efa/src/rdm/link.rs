@@ -108,10 +108,49 @@ impl Link for EfaRdm {
 
     fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
         self.now = now;
+        if self.rest.lasts(now) {
+            debug_assert!(self.has_nothing_to_do(), "a rest was not ended");
+            let mut events = 0;
+            if self.take_completions(sink, &mut events) == 0 {
+                return 0;
+            }
+            return self.end_poll(events, sink);
+        }
         self.forget_departed(sink);
         let mut events = self.tell_deferred(sink);
         events += self.attend(sink);
-        events += self.take_completions(sink);
+        events += self.take_polled(sink);
+        let count = self.take_completions(sink, &mut events);
+        events = self.end_poll(events, sink);
+        if count == 0 && events == 0 && self.has_nothing_to_do() {
+            self.rest.begin(self.look_at);
+        }
+        events
+    }
+
+    fn resume(&mut self, peer: PeerId) {
+        if self.peers.get(peer).is_some_and(|row| row.is_stalled) {
+            self.hold(peer, |row| row.is_stalled = false);
+            self.attention.push(peer);
+            self.rest.end();
+        }
+    }
+
+    fn disconnect(&mut self, peer: PeerId, why: &'static str) -> bool {
+        let row = self.peers.get(peer);
+        let has_met = row.is_some_and(|row| row.has_met && row.gone.is_none());
+        if has_met {
+            self.doom(peer, Errno::CONNRESET, why.to_owned());
+            self.rest.end();
+        }
+        has_met
+    }
+}
+
+impl EfaRdm {
+    /// Does what a poll does when the queue was looked at; returns how much has happened, with the `events` of the poll until now.
+    fn end_poll(&mut self, mut events: usize, sink: &mut impl Sink) -> usize {
+        self.rest.end();
         events += self.repeat(sink);
         self.go_on_with_accesses();
         self.is_quiet &= events == 0;
@@ -122,24 +161,6 @@ impl Link for EfaRdm {
         events
     }
 
-    fn resume(&mut self, peer: PeerId) {
-        if self.peers.get(peer).is_some_and(|row| row.is_stalled) {
-            self.hold(peer, |row| row.is_stalled = false);
-            self.attention.push(peer);
-        }
-    }
-
-    fn disconnect(&mut self, peer: PeerId, why: &'static str) -> bool {
-        let row = self.peers.get(peer);
-        let has_met = row.is_some_and(|row| row.has_met && row.gone.is_none());
-        if has_met {
-            self.doom(peer, Errno::CONNRESET, why.to_owned());
-        }
-        has_met
-    }
-}
-
-impl EfaRdm {
     /// Returns the accesses that the device carries out with a peer.
     pub(super) fn ways(&self, peer: PeerId) -> OneSided {
         self.limits(peer).one_sided
@@ -153,6 +174,7 @@ impl EfaRdm {
         }
         let is_doomed = row.is_doomed;
         self.is_quiet = false;
+        self.rest.end();
         match is_doomed || self.waiting.keeps_from(peer) || !self.may_post() {
             true => Err(self.block(peer)),
             false => Ok(()),
@@ -203,14 +225,21 @@ impl EfaRdm {
         }
     }
 
-    /// Takes completions off the queue and handles them; returns how many there were.
-    fn take_completions(&mut self, sink: &mut impl Sink) -> usize {
+    /// Handles completions that were taken off the queue before a thread went to sleep; returns how much has happened.
+    fn take_polled(&mut self, sink: &mut impl Sink) -> usize {
         let mut events = 0;
         if !self.polled.is_empty() {
             for completion in std::mem::take(&mut self.polled) {
                 events += usize::from(self.complete(&completion, sink));
             }
         }
+        events
+    }
+
+    /// Takes completions off the queue and handles them; counts what has happened, and returns how many there were.
+    #[inline]
+    fn take_completions(&mut self, sink: &mut impl Sink, events: &mut usize) -> usize {
+        let mut taken = 0;
         for _ in 0..BATCHES {
             let count = self.cq.poll(&mut self.batch);
             if count == 0 {
@@ -219,20 +248,22 @@ impl EfaRdm {
             // Taken out, since its completions are read while everything else may change.
             let batch = std::mem::take(&mut self.batch);
             for completion in batch.iter().take(count) {
-                events += usize::from(self.complete(completion, sink));
+                *events += usize::from(self.complete(completion, sink));
             }
             self.batch = batch;
+            taken += count;
             if count < BATCH {
                 break;
             }
         }
-        events
+        taken
     }
 
     /// Takes completions off the queue and keeps them for the next poll: at most one batch.
     pub(super) fn fill(&mut self) {
         let count = self.cq.poll(&mut self.batch);
         self.polled.extend(self.batch.iter().take(count));
+        self.rest.end();
     }
 
     /// Handles a completion; returns whether anything has happened: a send that its receiver was not ready for has not.

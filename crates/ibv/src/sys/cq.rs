@@ -177,7 +177,7 @@ impl Cq {
             }
             let room = into.len();
             for place in into {
-                *place = self.current();
+                self.read_current(place);
                 count += 1;
                 // A completion that is moved to and has no place would be lost with the end of this poll.
                 if count == room || next(cq) != 0 {
@@ -189,11 +189,12 @@ impl Cq {
         count
     }
 
-    /// Reads the completion at which the poll is.
+    /// Reads the completion at which the poll is into its place. What means nothing of it is as it was there.
     ///
     /// # Safety
     /// A poll of this queue is under way and has found one.
-    unsafe fn current(&self) -> Completion {
+    #[inline]
+    unsafe fn read_current(&self, completion: &mut Completion) {
         let cq = self.cq.as_ptr();
         /// Calls one of the functions that read a member; those that libefa has not are 0.
         macro_rules! read {
@@ -203,12 +204,8 @@ impl Cq {
             };
         }
         // SAFETY: the caller polls.
-        let (wr_id, status) = unsafe { ((*cq).wr_id, Status((*cq).status)) };
-        let mut completion = Completion {
-            wr_id,
-            status,
-            ..Completion::NONE
-        };
+        (completion.wr_id, completion.status) = unsafe { ((*cq).wr_id, Status((*cq).status)) };
+        completion.is_unsolicited = false;
         if self.options.unsolicited
             && let Some(efa) = self.efa.map(NonNull::as_ptr)
         {
@@ -218,9 +215,9 @@ impl Cq {
                 completion.is_unsolicited = ask.is_some_and(|ask| ask(efa));
             }
         }
-        if status != Status::SUCCESS {
+        if completion.status != Status::SUCCESS {
             completion.vendor_err = read!(read_vendor_err);
-            return completion;
+            return;
         }
         const WITH_IMM: u32 = 1 << 1;
         completion.opcode = Opcode::from_number(read!(read_opcode));
@@ -229,14 +226,16 @@ impl Cq {
             completion.opcode,
             Opcode::Send | Opcode::RdmaWrite | Opcode::RdmaRead
         ) {
-            return completion;
+            return;
         }
         completion.byte_len = read!(read_byte_len);
         completion.src_qp = read!(read_src_qp);
         completion.slid = read!(read_slid);
-        if read!(read_wc_flags) & WITH_IMM != 0 {
-            completion.imm_data = Some(u32::from_be(read!(read_imm_data)));
-        }
+        completion.imm_data = match read!(read_wc_flags) & WITH_IMM {
+            0 => None,
+            _ => Some(u32::from_be(read!(read_imm_data))),
+        };
+        completion.sgid = None;
         if let Some(efa) = self.efa.map(NonNull::as_ptr)
             && self.options.sgid
         {
@@ -248,7 +247,6 @@ impl Cq {
                 completion.sgid = (result == 0).then_some(gid);
             }
         }
-        completion
     }
 
     /// Asks for an event at the next completion. What came before has to be polled once more.

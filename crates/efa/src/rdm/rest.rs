@@ -1,0 +1,69 @@
+//! Polls that find nothing: most do, while an application waits, and what they look at besides the device's queue changes only by what the endpoint is called for and by
+//! completions. Path class: hot.
+
+use oxifabric_types::Instant;
+
+use super::EfaRdm;
+
+/// Until when a poll has nothing to do unless there is a completion.
+#[derive(Debug)]
+pub(super) struct Rest(Instant);
+
+impl Default for Rest {
+    fn default() -> Self {
+        Self(NEVER)
+    }
+}
+
+const NEVER: Instant = Instant::from_nanos(0);
+
+impl Rest {
+    /// Begins a rest until then.
+    pub(super) const fn begin(&mut self, until: Instant) {
+        self.0 = until;
+    }
+
+    /// Ends it: there may be something to do now.
+    pub(super) const fn end(&mut self) {
+        self.0 = NEVER;
+    }
+
+    #[inline]
+    pub(super) fn lasts(&self, now: Instant) -> bool {
+        now < self.0
+    }
+}
+
+impl EfaRdm {
+    /// Returns whether a poll without a completion has nothing to do before peers are to be looked at: nothing is put off, kept or due.
+    pub(super) fn has_nothing_to_do(&self) -> bool {
+        let puts_nothing_off = self.deferred.is_empty()
+            && self.polled.is_empty()
+            && self.attention.is_empty()
+            && self.doomed.is_empty();
+        let nothing_waits = self.waiting.is_empty()
+            && self.accesses.ready.is_empty()
+            && self.tx.repeats_at().is_none();
+        let is_idle = |rx: &crate::sys::ReceiveBuffers| rx.has_idle();
+        puts_nothing_off
+            && nothing_waits
+            && !self.rx.as_deref().is_some_and(is_idle)
+            && !self.peers.table.is_crowded()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rest_lasts_until_its_end_or_until_something_is_to_be_done() {
+        let at = Instant::from_nanos;
+        let mut rest = Rest::default();
+        assert!(!rest.lasts(at(1)));
+        rest.begin(at(10));
+        assert!(rest.lasts(at(9)) && !rest.lasts(at(10)));
+        rest.end();
+        assert!(!rest.lasts(at(9)));
+    }
+}
