@@ -266,6 +266,9 @@ impl Iov {
 
     /// Returns whether every segment that has bytes is known to be registered.
     pub fn is_registered(&self) -> bool {
+        if let Pieces::Registered { .. } = &*self.pieces {
+            return true;
+        }
         let mut segments = self.segments().iter().enumerate();
         segments.all(|(at, piece)| piece.is_empty() || self.registration(at).is_some())
     }
@@ -610,6 +613,41 @@ mod tests {
         assert_eq!(part.read(0, &mut out), 5);
         assert_eq!(&out[..5], b"cdefg");
         assert_eq!(iov.slice(7, 1).len(), 0);
+    }
+
+    #[test]
+    fn one_segment_is_known_with_its_registration() {
+        let mut bytes = *b"abc";
+        let piece = lend(&mut bytes);
+        let registration = Registration {
+            region: RegionId(core::num::NonZeroU32::MIN),
+            kind: MemoryKind::Host,
+        };
+        let known = Some((piece, registration.region));
+        // SAFETY: the array outlives all of them.
+        let (plain, registered, two) = unsafe {
+            let two = [(piece, Some(registration)); 2];
+            (
+                Iov::scattered(&[piece]).expect("one piece"),
+                Iov::registered(piece.base(), piece.len(), registration),
+                Iov::scattered_registered(&two).expect("few pieces"),
+            )
+        };
+        assert_eq!(
+            (plain.one_registered(), plain.is_registered()),
+            (None, false)
+        );
+        assert_eq!(
+            (registered.one_registered(), registered.is_registered()),
+            (known, true)
+        );
+        assert_eq!((two.one_registered(), two.is_registered()), (None, true));
+        assert_eq!(
+            two.slice(0, 3).one_registered(),
+            known,
+            "one of them is left"
+        );
+        assert_eq!(registered.base(), piece.base());
     }
 
     #[test]

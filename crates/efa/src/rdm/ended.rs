@@ -45,13 +45,14 @@ impl EfaRdm {
                     sink.sent(token, result);
                 }
             }
+            What::Pull(token) => sink.pulled(token, result),
             What::Piece(piece) => self.piece_ended(at, piece, result, sink),
         }
     }
 
     /// Returns why a request failed, by the device's status. A peer to which a packet could not be delivered is given up.
     fn failed(&mut self, sent: Sent, code: u32) -> Errno {
-        if let What::Access(_) | What::Piece(_) = sent.what {
+        if let What::Access(_) | What::Pull(_) | What::Piece(_) = sent.what {
             return self.not_carried_out(sent.peer, code);
         }
         let error = status::error(code, false);

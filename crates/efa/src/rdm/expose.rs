@@ -44,9 +44,9 @@ impl EfaRdm {
         };
         let exposed = Exposed {
             announcement,
-            _regions: regions,
+            regions,
         };
-        let kind = OperationKind::Exposed(Box::new(exposed));
+        let kind = OperationKind::Exposed(self.operations.boxed(exposed));
         let id = self.operations.insert(peer, kind).ok_or(Errno::AGAIN)?;
         let form = Form::Read {
             len: frame.header.len,
@@ -119,7 +119,7 @@ impl EfaRdm {
             return Taken::Done;
         };
         let mine = exposed.announcement.header.id;
-        self.operations.remove(peer, id);
+        self.operations.end_exposed(peer, id);
         sink.arrival(peer, &answer(Kind::Fin, mine, 0, 0), Body::Whole(&[]))
             .into()
     }

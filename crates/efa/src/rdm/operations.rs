@@ -17,6 +17,8 @@ const PLACES: usize = 1 << PLACE_BITS;
 pub(super) struct Operations {
     rows: Vec<Row>,
     free: Vec<u32>,
+    /// The place of an announcement that is over, for the next one.
+    spare: Option<Box<Exposed>>,
 }
 
 #[derive(Debug, Default)]
@@ -77,7 +79,7 @@ pub(super) struct Offer {
 pub(super) struct Exposed {
     pub(super) announcement: Announcement,
     /// Its registrations, by which it can be read while this is kept; none where the application has registered it.
-    pub(super) _regions: Vec<Mr>,
+    pub(super) regions: Vec<Mr>,
 }
 
 /// What was announced, so that it can be announced anew.
@@ -201,6 +203,25 @@ impl Operations {
         Some(operation.kind)
     }
 
+    /// Keeps what is announced at a place of its own.
+    pub(super) fn boxed(&mut self, exposed: Exposed) -> Box<Exposed> {
+        match self.spare.take() {
+            Some(mut place) => {
+                *place = exposed;
+                place
+            }
+            None => Box::new(exposed),
+        }
+    }
+
+    /// Takes memory back that a peer's device has read.
+    pub(super) fn end_exposed(&mut self, peer: PeerId, id: u32) {
+        if let Some(OperationKind::Exposed(mut exposed)) = self.remove(peer, id) {
+            exposed.regions = Vec::new();
+            self.spare = Some(exposed);
+        }
+    }
+
     /// Takes all operations with a peer out.
     pub(super) fn remove_all(&mut self, peer: PeerId) {
         let rows = (0_u32..).zip(&mut self.rows);
@@ -288,10 +309,7 @@ mod tests {
         assert!(!incoming.count_runt(30), "it is not read yet");
     }
 
-    #[test]
-    fn memory_is_taken_back_that_was_announced() {
-        let mut operations = Operations::default();
-        let sent = operations.insert(PEER, OperationKind::Sent { mine: 1 });
+    fn announced() -> Exposed {
         let announcement = Announcement {
             header: Header {
                 kind: Kind::MsgRts,
@@ -304,13 +322,37 @@ mod tests {
             message: Some(4),
             targets: Pieces::new([]).expect("none"),
         };
-        let exposed = Exposed {
+        Exposed {
             announcement,
-            _regions: Vec::new(),
-        };
-        let exposed = operations.insert(PEER, OperationKind::Exposed(Box::new(exposed)));
+            regions: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn memory_is_taken_back_that_was_announced() {
+        let mut operations = Operations::default();
+        let sent = operations.insert(PEER, OperationKind::Sent { mine: 1 });
+        let exposed = operations.insert(PEER, OperationKind::Exposed(Box::new(announced())));
         operations.withdraw();
         assert!(operations.has(sent.expect("room")) && !operations.has(exposed.expect("room")));
+    }
+
+    #[test]
+    fn an_announcement_that_is_over_leaves_its_place_to_the_next_one() {
+        let mut operations = Operations::default();
+        let mut announce = |peer| {
+            let exposed = operations.boxed(announced());
+            let place = std::ptr::from_ref(&*exposed);
+            let kind = OperationKind::Exposed(exposed);
+            let id = operations.insert(PEER, kind).expect("room");
+            operations.end_exposed(peer, id);
+            (place, operations.has(id))
+        };
+        let (first, is_kept) = announce(PEER);
+        assert!(!is_kept, "it is over");
+        assert_eq!(announce(PeerId(2)), (first, true), "its own peer ends it");
+        let (third, is_kept) = announce(PEER);
+        assert!(third != first && !is_kept, "the place is taken");
     }
 
     #[test]

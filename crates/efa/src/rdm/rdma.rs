@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use oxifabric_engine::{
-    Frame, HeaderFlags, Kind, PostError, Posted, RemoteIov, RxToken, Sink, TxToken,
+    Frame, HeaderFlags, Kind, PostError, Posted, RemoteIov, RxToken, Sink, Target, TxToken,
 };
 use oxifabric_ibv::{Access as Rights, Mr};
 use oxifabric_mem::Iov;
@@ -84,7 +84,7 @@ impl EfaRdm {
         let has_data = header.flags.contains(HeaderFlags::DATA);
         let data = has_data.then(|| wire_data(header.data));
         if let Some(request) = self.in_one_piece(frame, data) {
-            return self.post_access(peer, request, token);
+            return self.post_access(peer, request, What::Access(token));
         }
         let tell = match header.kind {
             Kind::Read => Tell::Read(token),
@@ -124,12 +124,26 @@ impl EfaRdm {
         let &[target] = frame.targets else {
             return None;
         };
-        let (len, is_read) = (frame.body.len(), frame.header.kind == Kind::Read);
-        let is_one = target.len == len as u64
-            && !frame.transient
-            && len <= self.domain.hardware.efa.max_rdma_len as usize;
+        if target.len != frame.body.len() as u64 || frame.transient {
+            return None;
+        }
+        let is_read = frame.header.kind == Kind::Read;
+        self.one_request(&target, frame.body, is_read, data)
+    }
+
+    /// Returns the request that reads so much of a piece of memory of a peer as there is room for, or writes it; `None` where one request does not do.
+    fn one_request(
+        &self,
+        target: &Target,
+        body: &Iov,
+        is_read: bool,
+        data: Option<u32>,
+    ) -> Option<AccessRequest> {
+        let len = body.len();
+        let is_one =
+            target.len >= len as u64 && len <= self.domain.hardware.efa.max_rdma_len as usize;
         let key = u32::try_from(target.key).ok().filter(|_| is_one)?;
-        let described = self.domain.described(frame.body, local_rights(is_read))?;
+        let described = self.domain.described(body, local_rights(is_read))?;
         Some(AccessRequest {
             is_read,
             local: Some(described.piece),
@@ -145,15 +159,12 @@ impl EfaRdm {
         &mut self,
         peer: PeerId,
         request: AccessRequest,
-        token: TxToken,
+        what: What,
     ) -> Result<Posted, PostError> {
         let row = self.peers.get_mut(peer);
         let row = row.ok_or(PostError::Down(Errno::INVAL))?;
         row.has_met = true;
-        let sent = Sent {
-            peer,
-            what: What::Access(token),
-        };
+        let sent = Sent { peer, what };
         let destination = row.destination();
         let posted = self
             .tx
@@ -173,6 +184,11 @@ impl EfaRdm {
         into: Iov,
         token: RxToken,
     ) -> Result<Posted, PostError> {
+        if let &[target] = remote.pieces()
+            && let Some(request) = self.one_request(&target, &into, true, None)
+        {
+            return self.post_access(peer, request, What::Pull(token));
+        }
         self.begin_any(peer, Tell::Pulled(token), into, *remote, None, false)?;
         Ok(Posted::Pending)
     }

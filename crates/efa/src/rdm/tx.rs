@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use oxifabric_engine::TxToken;
+use oxifabric_engine::{RxToken, TxToken};
 use oxifabric_ibv::{Ah, Pd, Piece, Qp, Send, SendOp};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Instant, PeerId};
@@ -90,6 +90,8 @@ pub(super) enum What {
     Piece(AccessPiece),
     /// An access as a whole, out of or into memory of the application, with whose end the engine is told of this.
     Access(TxToken),
+    /// A read of what a peer announced as a whole, into memory of the application, with whose end the engine is told of this.
+    Pull(RxToken),
 }
 
 /// A piece of an access.
@@ -334,7 +336,7 @@ impl TxPool {
     /// Returns whether the device has an access as a whole with a peer.
     pub(super) fn has_access_with(&self, peer: PeerId) -> bool {
         let mut sent = self.slots.iter().filter_map(|slot| slot.sent);
-        sent.any(|sent| sent.peer == peer && matches!(sent.what, What::Access(_)))
+        sent.any(|sent| sent.peer == peer && matches!(sent.what, What::Access(_) | What::Pull(_)))
     }
 
     /// Returns what a request is about, until it is taken back; `None` for one that there is not.
@@ -404,7 +406,7 @@ impl TxPool {
                 sent.what = What::Packet(None);
                 Some(token)
             }
-            What::Part(_) | What::Piece(_) | What::Access(_) => None,
+            What::Part(_) | What::Piece(_) | What::Access(_) | What::Pull(_) => None,
         });
         tokens.collect()
     }
