@@ -67,10 +67,19 @@ impl AsFd for Channel {
     }
 }
 
+/// The functions of a queue that polls begin, go on and end with.
+#[derive(Clone, Copy, Debug)]
+struct Polls {
+    start: unsafe extern "C" fn(*mut ibv_cq_ex, *mut ibv_poll_cq_attr) -> c_int,
+    next: unsafe extern "C" fn(*mut ibv_cq_ex) -> c_int,
+    end: unsafe extern "C" fn(*mut ibv_cq_ex),
+}
+
 /// A completion queue of an EFA device.
 #[derive(Debug)]
 pub struct Cq {
     pub(super) cq: NonNull<ibv_cq_ex>,
+    polls: Polls,
     /// Tells what only libefa knows, if the queue was made to.
     efa: Option<NonNull<efadv_cq>>,
     options: CqOptions,
@@ -150,8 +159,19 @@ impl Cq {
             unsafe { (functions.efadv_cq_from_ibv_cq_ex)(cq.as_ptr()) }
         });
         let efa = efa.and_then(NonNull::new);
+        // SAFETY: the queue has just been made; the driver has set what it has of the functions, for good.
+        let functions = unsafe {
+            let cq = cq.as_ptr();
+            ((*cq).start_poll, (*cq).next_poll, (*cq).end_poll)
+        };
+        let (Some(start), Some(next), Some(end)) = functions else {
+            // SAFETY: the queue is destroyed once, and nothing has it.
+            unsafe { (context.verbs.functions.ibv_destroy_cq)(cq.as_ptr().cast()) };
+            return Err(Errno::OPNOTSUPP);
+        };
         Ok(Arc::new(Self {
             cq,
+            polls: Polls { start, next, end },
             efa,
             options,
             unacknowledged: AtomicU32::new(0),
@@ -161,30 +181,37 @@ impl Cq {
     }
 
     /// Takes completions into the places of an array, and returns how many.
+    #[inline]
     pub fn poll(&self, into: &mut [Completion]) -> usize {
-        let cq = self.cq.as_ptr();
         let mut attributes = ibv_poll_cq_attr { comp_mask: 0 };
-        let mut count = 0;
-        // SAFETY: the queue lives; from a start that succeeds to the end nothing else is called. The functions are set by libefa.
+        // SAFETY: the queue lives; a start that succeeds is followed by the rest of the poll, and by nothing else.
         unsafe {
-            let (Some(start), Some(next), Some(end)) =
-                ((*cq).start_poll, (*cq).next_poll, (*cq).end_poll)
-            else {
-                return 0;
-            };
-            if into.is_empty() || start(cq, &raw mut attributes) != 0 {
+            if into.is_empty() || (self.polls.start)(self.cq.as_ptr(), &raw mut attributes) != 0 {
                 return 0;
             }
-            let room = into.len();
+            self.take_found(into)
+        }
+    }
+
+    /// Takes the completions of a poll that has found one into places, of which there is one at least, and ends the poll.
+    ///
+    /// # Safety
+    /// A poll of this queue was started and has found a completion.
+    #[inline(never)]
+    unsafe fn take_found(&self, into: &mut [Completion]) -> usize {
+        let (cq, room) = (self.cq.as_ptr(), into.len());
+        let mut count = 0;
+        // SAFETY: the caller polls; the poll is at a completion as long as the next one is found.
+        unsafe {
             for place in into {
                 self.read_current(place);
                 count += 1;
                 // A completion that is moved to and has no place would be lost with the end of this poll.
-                if count == room || next(cq) != 0 {
+                if count == room || (self.polls.next)(cq) != 0 {
                     break;
                 }
             }
-            end(cq);
+            (self.polls.end)(cq);
         }
         count
     }

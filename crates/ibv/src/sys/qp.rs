@@ -284,6 +284,7 @@ impl Qp {
     ///
     /// # Safety
     /// A send was started and not ended.
+    #[inline]
     unsafe fn put(&self, request: &Send<'_>) -> Result<(), Errno> {
         const SIGNALED: u32 = 1 << 1;
         const MISSING: Errno = Errno::OPNOTSUPP;
