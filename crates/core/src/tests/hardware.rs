@@ -240,21 +240,25 @@ fn a_write_with_data_is_reported_to_its_target() {
     );
     let pair = Pair::new(&world);
     let (ep, to) = (pair.a.ep, pair.b_at);
-    let wrote = c!(fi_writedata(
-        ep,
-        own.at(),
-        4,
-        own.desc(),
-        99,
-        to,
-        0,
-        there.key(),
-        null_mut()
-    ));
-    assert_eq!(wrote, 0);
+    let write = |data| {
+        let (at, desc, key) = (own.at(), own.desc(), there.key());
+        let none = null_mut();
+        c!(fi_writedata(ep, at, 4, desc, data, to, 0, key, none))
+    };
+    assert_eq!(write(99), 0);
     let (seen, source) = pair.b.next();
     let flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
     assert_eq!((seen.flags, seen.data, seen.len), (flags, 99, 4));
+    assert!(seen.op_context.is_null());
+    // One that the adapter lets use up a receive has the receive's context (FI_RX_CQ_DATA).
+    let into = Region::new(&world, &[0; 8], FI_RECV);
+    assert_eq!((pair.recv(&into, 7), write(98)), (0, 0));
+    let (seen, _) = pair.b.next();
+    assert_eq!((seen.flags, seen.data, seen.len), (flags, 98, 4));
+    assert_eq!(
+        (seen.op_context.addr(), &*into.bytes),
+        (7, [0; 8].as_slice())
+    );
     assert_eq!((source, &*there.bytes), (pair.a_at, b"abcd".as_slice()));
 }
 

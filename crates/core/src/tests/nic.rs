@@ -57,7 +57,8 @@ struct ReceiveQueue {
 /// What ended at a receiver, which knows the peer by its address.
 enum Ended {
     Receive(WorkId, Iov, Result<(Address, usize, Option<u64>), Errno>),
-    Written(Address, usize, u64),
+    /// A write with data, and the receive that it used up, if there was one.
+    Written(Option<(WorkId, Iov)>, Address, usize, u64),
 }
 
 /// A device.
@@ -208,7 +209,7 @@ impl Drop for Nic {
         self.flush_receives();
         let ended = std::mem::take(&mut lock(&self.port.queue).ended);
         for end in ended {
-            if let Ended::Receive(_, body, _) = end {
+            if let Ended::Receive(_, body, _) | Ended::Written(Some((_, body)), ..) = end {
                 self.use_memory(&body, false);
             }
         }
@@ -258,8 +259,11 @@ impl HardwareQueues for Nic {
         });
         self.use_memory(&body, false);
         if result.is_ok() && access.flags.contains(Flags::REMOTE_CQ_DATA) {
-            let written = Ended::Written(self.name.clone(), body.len(), access.data);
-            self.tell(self.address(access.peer), written);
+            let peer = self.address(access.peer);
+            let port = lock(&WIRE).get(peer).cloned();
+            let receive = port.and_then(|port| lock(&port.queue).posted.pop_front());
+            let written = Ended::Written(receive, self.name.clone(), body.len(), access.data);
+            self.tell(peer, written);
         }
         let result = result.map_err(WorkError::from);
         self.done.push(WorkEnd::Sent { id, result });
@@ -323,8 +327,11 @@ impl HardwareQueues for Nic {
                     });
                     WorkEnd::Received { id, result }
                 }
-                Ended::Written(from, len, data) => WorkEnd::Written {
-                    receive: None,
+                Ended::Written(receive, from, len, data) => WorkEnd::Written {
+                    receive: receive.map(|(id, body)| {
+                        self.use_memory(&body, false);
+                        id
+                    }),
                     from: self.peer(&from).expect("there is room for peers"),
                     len,
                     data,

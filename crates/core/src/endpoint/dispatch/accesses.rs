@@ -7,7 +7,7 @@ use oxifabric_mem::{Iov, IovSegment, MAX_SEGMENTS};
 use oxifabric_types::{Errno, FiAddr, Flags};
 
 use super::counters::ResultCounter;
-use super::{CompletionDispatch, OWN, SEPARATE};
+use super::{CompletionDispatch, SEPARATE};
 use crate::domain::Domain;
 use crate::mr::persistent::write_back;
 
@@ -140,13 +140,10 @@ impl CompletionDispatch {
     }
 }
 
-/// Returns what the application sees of a read or write: a peer's has no context (fi_cq(3)); the engine keeps the key there. A peer's
-/// atomic that fetches is shown as the read that endpoints count, though it may also change something.
+/// Returns what the application sees of a read or write: a peer's atomic that fetches is shown as the read that endpoints count, though it may also
+/// change something.
 fn shown(access: &Completion) -> Completion {
     let mut shown = *access;
-    if !access.flags.intersects(OWN) {
-        shown.context = 0;
-    }
     if access.flags.contains(Flags::REMOTE_READ) {
         shown.flags.remove(Flags::REMOTE_WRITE);
     }
