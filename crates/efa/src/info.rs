@@ -16,7 +16,7 @@ use crate::params::Params;
 const ADDR_EFA: u32 = 12;
 const PROTO_EFA: u32 = 20;
 pub(crate) const MSG_PREFIX: u64 = 1 << 58;
-const RX_CQ_DATA: u64 = 1 << 56;
+pub(crate) const RX_CQ_DATA: u64 = 1 << 56;
 
 /// The fabric of reliable datagrams, and that of the others.
 const DIRECT: &str = "efa-direct";
@@ -81,7 +81,8 @@ fn with_engine(at: &Hardware, params: &Params) -> Info {
 }
 
 /// Adjusts what an application gets: without an engine messages are short, only accesses are long. With one, an application is told of the accesses
-/// of peers only if it asks for that: no device tells of them, so they would go by messages. It may take it upon itself that peers have room for its messages.
+/// of peers only if it asks for that: no device tells of them, so they would go by messages. It may take it upon itself that peers have room for its messages, and that
+/// writes of peers with data find receives, which they then use up.
 pub(crate) fn settle(info: &mut Info, asked: Option<&Info>) {
     if let Some(hints) = asked
         && hints.domain.resource_mgmt == ResourceMgmt::Disabled
@@ -92,6 +93,15 @@ pub(crate) fn settle(info: &mut Info, asked: Option<&Info>) {
     if has_engine(info) && !reports {
         info.caps.remove(Caps::RMA_EVENT);
         info.rx.caps.remove(Caps::RMA_EVENT);
+    }
+    if let Some(hints) = asked
+        && hints.mode & RX_CQ_DATA != 0
+        && !has_engine(info)
+        && info.caps.contains(Caps::RMA)
+    {
+        for mode in [&mut info.mode, &mut info.rx.mode] {
+            *mode |= RX_CQ_DATA;
+        }
     }
     if let Some(nic) = &info.nic
         && !has_engine(info)
@@ -234,6 +244,32 @@ fn floor_to_power(number: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn writes_with_data_use_up_receives_of_an_application_that_offers_it() {
+        let offer = |fabric: &str, caps| {
+            let mut info = Info::default();
+            info.ep.kind = EpType::Rdm;
+            info.fabric.name = fabric.to_owned();
+            info.caps = caps;
+            info
+        };
+        let mode = |mut info: Info, mode| {
+            let hints = Info {
+                mode,
+                ..Info::default()
+            };
+            settle(&mut info, Some(&hints));
+            assert_eq!(info.mode, info.rx.mode);
+            info.mode
+        };
+        let accesses = || offer(DIRECT, Caps::MSG | Caps::RMA);
+        assert_eq!(mode(accesses(), RX_CQ_DATA), RX_CQ_DATA);
+        assert_eq!(mode(accesses(), 0), 0);
+        assert_eq!(mode(offer(DIRECT, Caps::MSG), RX_CQ_DATA), 0);
+        // The engine has receives of its own.
+        assert_eq!(mode(offer(FABRIC, Caps::MSG | Caps::RMA), RX_CQ_DATA), 0);
+    }
 
     #[test]
     fn sizes_are_powers_of_two() {

@@ -15,9 +15,10 @@ pub(crate) const USE_DEVICE_RDMA: i32 = -251_265_020;
 pub(crate) const SENDRECV_IN_ORDER: i32 = -251_265_019;
 pub(crate) const WRITE_IN_ORDER: i32 = -251_265_018;
 pub(crate) const HOMOGENEOUS_PEERS: i32 = -251_265_017;
+pub(crate) const USE_UNSOLICITED: i32 = -251_265_016;
 
 /// Those of any endpoint, and those of endpoints with an engine only.
-pub(crate) const ANY: [i32; 7] = [
+pub(crate) const ANY: [i32; 8] = [
     RNR_RETRY,
     EMULATED_READ,
     EMULATED_WRITE,
@@ -25,8 +26,9 @@ pub(crate) const ANY: [i32; 7] = [
     SENDRECV_IN_ORDER,
     WRITE_IN_ORDER,
     HOMOGENEOUS_PEERS,
+    USE_UNSOLICITED,
 ];
-pub(crate) const WITH_ENGINE: [i32; 8] = [
+pub(crate) const WITH_ENGINE: [i32; 9] = [
     RNR_RETRY,
     EMULATED_READ,
     EMULATED_WRITE,
@@ -35,6 +37,7 @@ pub(crate) const WITH_ENGINE: [i32; 8] = [
     SENDRECV_IN_ORDER,
     WRITE_IN_ORDER,
     HOMOGENEOUS_PEERS,
+    USE_UNSOLICITED,
 ];
 
 /// The `rnr_retry` that retries without end: how often a send is retried while its receiver has posted no receive.
@@ -68,6 +71,24 @@ pub(crate) fn rnr_retry(
         .ok_or(Errno::INVAL)
 }
 
+/// Returns whether writes of peers with data are to use up no receive, as an application says before the endpoint is enabled. `may_forbid` says that receives are
+/// there for them otherwise.
+///
+/// # Errors
+/// `INVAL` for what is no truth value, `OPNOTSUPP` for false where no receives are there, `OPBADSTATE` if it is too late.
+pub(crate) fn unsolicited(
+    value: OwnValue,
+    is_active: bool,
+    may_forbid: bool,
+) -> Result<bool, Errno> {
+    match value {
+        OwnValue::Size(_) => Err(Errno::INVAL),
+        OwnValue::Bool(false) if !may_forbid => Err(Errno::OPNOTSUPP),
+        OwnValue::Bool(_) if is_active => Err(Errno::OPBADSTATE),
+        OwnValue::Bool(wanted) => Ok(wanted),
+    }
+}
+
 /// Sets that blocks of 128 bytes arrive in order, which no device is known to do.
 ///
 /// # Errors
@@ -83,6 +104,19 @@ pub(crate) fn in_order(value: OwnValue) -> Result<(), Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn writes_use_up_receives_only_where_there_are_some() {
+        let (no, yes) = (OwnValue::Bool(false), OwnValue::Bool(true));
+        assert_eq!(unsolicited(no, false, true), Ok(false));
+        assert_eq!(unsolicited(no, false, false), Err(Errno::OPNOTSUPP));
+        assert_eq!(unsolicited(yes, false, false), Ok(true));
+        assert_eq!(unsolicited(yes, true, true), Err(Errno::OPBADSTATE));
+        assert_eq!(
+            unsolicited(OwnValue::Size(1), false, true),
+            Err(Errno::INVAL)
+        );
+    }
 
     #[test]
     fn blocks_are_not_in_order() {

@@ -16,7 +16,7 @@ use oxifabric_types::{Address, Caps, EfaAddress, EpType, Errno, Info, PeerId};
 
 use crate::domain::EfaDomain;
 use crate::hardware::PORT;
-use crate::info::MSG_PREFIX;
+use crate::info::{MSG_PREFIX, RX_CQ_DATA};
 use crate::options;
 use crate::params::Params;
 use crate::peers::Peers;
@@ -41,6 +41,8 @@ pub struct QueuePair {
     is_active: bool,
     rnr_retry: u8,
     has_rma: bool,
+    /// The application has receives for writes with data (FI_RX_CQ_DATA).
+    takes_data: bool,
     /// How many bytes of a buffer in front of a message belong to the device (FI_MSG_PREFIX).
     pub(crate) prefix: usize,
     /// The longest message that a send carries inline, in its request.
@@ -69,6 +71,7 @@ impl Device for QueuePair {
         let tells_unsolicited = is_reliable
             && hardware.can(EfaCaps::UNSOLICITED_WRITE_RECV)
             && Params::read().unsolicited;
+        let takes_data = info.mode & RX_CQ_DATA != 0;
         let capacity = capacity(info, domain)?;
         let channel = Channel::new(&domain.context)?;
         let options = CqOptions {
@@ -84,7 +87,7 @@ impl Device for QueuePair {
             },
             capacity,
             send_ops: operations(domain, is_reliable),
-            unsolicited: tells_unsolicited,
+            unsolicited: tells_unsolicited && !takes_data,
         };
         let qp = Qp::new(&domain.pd, &cq, &cq, &options)?;
         let name = EfaAddress {
@@ -111,6 +114,7 @@ impl Device for QueuePair {
             is_active: false,
             rnr_retry: options::WITHOUT_END,
             has_rma: info.caps.contains(Caps::RMA),
+            takes_data,
             prefix,
             inline: hardware.efa.inline_len.into(),
             names_sources: (info.caps | info.rx.caps).contains(Caps::SOURCE),
@@ -158,6 +162,10 @@ impl Device for QueuePair {
             }
             // Nothing is asked of peers here.
             (options::HOMOGENEOUS_PEERS, OwnValue::Bool(_)) => Ok(()),
+            // Where the application has receives for writes with data, they use some up from the beginning.
+            (options::USE_UNSOLICITED, value) => {
+                options::unsolicited(value, self.is_active, self.takes_data).map(|_| ())
+            }
             _ => Err(Errno::NOPROTOOPT),
         }
     }

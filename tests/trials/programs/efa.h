@@ -4,6 +4,10 @@
 #include "node.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
+
+/* FI_OPT_EFA_USE_UNSOLICITED_WRITE_RECV, which not all headers know. */
+enum { USE_UNSOLICITED_WRITE_RECV = -(0xefa << 16) + 8 };
 
 /* How many objects of a kind the device has, as it says itself. */
 static inline int objects(const char *kind)

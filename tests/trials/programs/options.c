@@ -1,16 +1,17 @@
 /*
- * options FABRIC MINOR
+ * options FABRIC MINOR [unsolicited]
  *
  * Reads and sets the options of an endpoint of efa that only this provider has, as an application with version 1.MINOR of the interface, and
- * prints what came of each: "get OPTION: CODE VALUE" and "set OPTION VALUE: CODE".
+ * prints what came of each: "get OPTION: CODE VALUE" and "set OPTION VALUE: CODE". With unsolicited it does so with
+ * that option only, before and after the endpoint is enabled.
  */
 #include "efa.h"
 
 enum { RNR_RETRY = -(0xefa << 16), EMULATED_READ, EMULATED_WRITE, EMULATED_ATOMICS, USE_DEVICE_RDMA, SENDRECV_IN_ORDER,
-       WRITE_IN_ORDER, HOMOGENEOUS_PEERS };
+       WRITE_IN_ORDER, HOMOGENEOUS_PEERS, UNSOLICITED };
 
 static const char *const names[] = { "rnr retry", "emulated read", "emulated write", "emulated atomics", "use device rdma",
-				     "sends in order", "writes in order", "peers are alike" };
+				     "sends in order", "writes in order", "peers are alike", "unsolicited" };
 
 static void get(struct fid_ep *ep, int option)
 {
@@ -28,12 +29,28 @@ static void set(struct fid_ep *ep, int option, uint64_t value, size_t len)
 	printf("set %s %d: %d\n", names[option - RNR_RETRY], (int)value, code);
 }
 
+static void unsolicited(struct node *node)
+{
+	struct fi_cq_attr cq = { .format = FI_CQ_FORMAT_DATA };
+	struct fi_av_attr av = { .type = FI_AV_TABLE };
+
+	get(node->ep, UNSOLICITED);
+	set(node->ep, UNSOLICITED, 1, 8);
+	for (int wanted = 1; wanted >= 0; wanted--)
+		set(node->ep, UNSOLICITED, (uint64_t)wanted, 1);
+	expect("fi_cq_open", fi_cq_open(node->domain, &cq, &node->cq, NULL));
+	expect("fi_av_open", fi_av_open(node->domain, &av, &node->av, NULL));
+	node_enable(node);
+	set(node->ep, UNSOLICITED, 1, 1);
+	node_close(node);
+}
+
 int main(int argc, char **argv)
 {
 	struct fi_info *hints;
 	struct node node = { 0 };
 
-	if (argc != 3)
+	if (argc != 3 && argc != 4)
 		return 2;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	hints = efa_hints(argv[1], FI_MSG);
@@ -42,6 +59,10 @@ int main(int argc, char **argv)
 	expect("fi_fabric", fi_fabric(node.info->fabric_attr, &node.fabric, NULL));
 	expect("fi_domain", fi_domain(node.fabric, node.info, &node.domain, NULL));
 	expect("fi_endpoint", fi_endpoint(node.domain, node.info, &node.ep, NULL));
+	if (argc == 4) {
+		unsolicited(&node);
+		return 0;
+	}
 	for (int option = RNR_RETRY; option <= EMULATED_ATOMICS; option++)
 		get(node.ep, option);
 	for (int wanted = 1; wanted >= 0; wanted--) {

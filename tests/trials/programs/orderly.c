@@ -1,10 +1,11 @@
 /*
- * orderly FOLDER a|b ROUNDS SEED [sleep] [mortal] [delivery] [access] [refused] [long]
+ * orderly FOLDER a|b ROUNDS SEED [sleep] [mortal] [delivery] [access] [refused] [long] [solicited]
  *
  * Two endpoints of the fabric efa send each other messages of any length, with and without tags and completion data, in rounds: each side
  * sends BATCH messages and receives as many, in the order in which they were sent. With delivery sends end only when the message is in its
  * buffer. With access each side also writes the other's memory, from several places to several, reads it back, and counts in it by atomics. With
  * refused it begins with reads and a write of memory that there is not, which fail. With long many messages are longer, up to 8 MiB.
+ * With solicited, writes of the other one with data use up receives of the endpoint of b, if devices carry them out.
  *
  * With sleep the program sleeps on its queue. With mortal the other one may be killed at any time: an operation towards it fails then,
  * and so does a receive from it alone that is posted then. The program closes all that it has opened, and prints "gone: ERROR: REASON".
@@ -37,7 +38,7 @@ struct party {
 	/* How many messages of each kind arrived, with tags and without. */
 	uint64_t arrived[2], posted[2], messages, bytes, written, window_at, window_key;
 	uint32_t round;
-	int sleeps, mortal, delivers, reaches, refused, expects_refusal, id;
+	int sleeps, mortal, delivers, reaches, refused, expects_refusal, solicits, id;
 };
 
 struct place { uint64_t addr, key; };
@@ -340,7 +341,10 @@ static void open_all(struct party *me)
 	uint64_t access = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
 	offer(me);
-	node_make(node, me->sleeps ? FI_WAIT_FD : FI_WAIT_NONE);
+	node_prepare(node, FI_CQ_FORMAT_TAGGED, me->sleeps ? FI_WAIT_FD : FI_WAIT_NONE);
+	if (me->solicits && me->id)
+		expect("fi_setopt", fi_setopt(&node->ep->fid, FI_OPT_ENDPOINT, USE_UNSOLICITED_WRITE_RECV, &(bool){ false }, sizeof(bool)));
+	node_enable(node);
 	me->memory = calloc(1, len);
 	expect("fi_mr_reg", fi_mr_reg(node->domain, me->memory, len, access, 0, 0, 0, &node->mr, NULL));
 	me->desc = fi_mr_desc(node->mr);
@@ -415,6 +419,7 @@ int main(int argc, char **argv)
 		me.delivers |= !strcmp(argv[at], "delivery");
 		me.reaches |= !strcmp(argv[at], "access");
 		me.refused |= !strcmp(argv[at], "refused");
+		me.solicits |= !strcmp(argv[at], "solicited");
 		has_long |= !strcmp(argv[at], "long");
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);

@@ -1,8 +1,10 @@
 /*
- * reach FOLDER a|b ROUNDS SEED
+ * reach FOLDER a|b ROUNDS SEED [solicited]
  *
  * Two endpoints of efa-direct write and read each other's memory. In each round both write some bytes to the other's memory with completion
  * data, and check what was written to their own; both read some bytes that the other has made ready, and check these. A message says that a round is over.
+ *
+ * With solicited, what the other one writes with data uses up receives of b, which says so when it asks for its endpoint.
  *
  * It prints "reached N rounds". Where no offer has reads and writes, it ends with FI_ENODATA as every failed call does.
  */
@@ -26,7 +28,7 @@ struct party {
 	struct fi_context2 written, was_read, sent, received[OVER];
 	int pending, overs;
 	uint64_t told, seed;
-	int id;
+	int id, solicits;
 };
 
 /* Both sides know what a side does in a round. */
@@ -82,6 +84,12 @@ static void progress(struct party *me)
 	expect("fi_cq_read", got);
 	if (entry.flags & FI_REMOTE_WRITE) {
 		me->told = entry.data;
+		if (me->solicits != !!entry.op_context) {
+			printf("a write used up %s\n", entry.op_context ? "a receive" : "no receive");
+			exit(5);
+		}
+		if (me->solicits)
+			listen(me, entry.op_context);
 	} else if (entry.flags & FI_RECV) {
 		me->overs++;
 		listen(me, entry.op_context);
@@ -135,9 +143,19 @@ static void play(struct party *me, uint64_t round)
 static void open_all(struct party *me)
 {
 	struct node *node = &me->node;
+	struct fi_info *hints;
+	int code;
 
-	efa_select(node, efa_hints("efa-direct", FI_MSG | FI_RMA));
-	node_make_as(node, FI_CQ_FORMAT_DATA, FI_WAIT_NONE);
+	hints = efa_hints("efa-direct", FI_MSG | FI_RMA);
+	if (me->solicits)
+		hints->mode |= FI_RX_CQ_DATA;
+	efa_select(node, hints);
+	node_prepare(node, FI_CQ_FORMAT_DATA, FI_WAIT_NONE);
+	/* An application without receives for them cannot have them used up. */
+	code = fi_setopt(&node->ep->fid, FI_OPT_ENDPOINT, USE_UNSOLICITED_WRITE_RECV, &(bool){ false }, sizeof(bool));
+	if (code != (me->solicits ? 0 : -FI_EOPNOTSUPP))
+		expect("fi_setopt", code ? code : -FI_EOTHER);
+	node_enable(node);
 	me->memory = calloc(1, WHOLE);
 	expect("fi_mr_reg", fi_mr_reg(node->domain, me->memory, WHOLE,
 				      FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0,
@@ -182,6 +200,7 @@ int main(int argc, char **argv)
 		return 2;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	me.id = !strcmp(argv[2], "b");
+	me.solicits = me.id && argc > 5 && !strcmp(argv[5], "solicited");
 	other = me.id ? "a" : "b";
 	rounds = strtoull(argv[3], NULL, 10);
 	me.seed = strtoull(argv[4], NULL, 10);

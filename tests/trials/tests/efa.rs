@@ -163,8 +163,8 @@ fn a_peer_that_is_killed_at_any_time_is_an_error_with_a_reason() {
 #[test]
 fn memory_of_a_peer_is_written_and_read() {
     let ours = require!(Library::under_test());
-    for seed in 1..4 {
-        let arguments = |folder: &Path| format!("{} $NAME 60 {seed}", folder.display());
+    for (seed, receives) in [(1, ""), (2, ""), (3, "solicited")] {
+        let arguments = |folder: &Path| format!("{} $NAME 60 {seed} {receives}", folder.display());
         let outcome = require!(run("reach", [&ours, &ours], UNRULY, seed, arguments));
         if outcome.stdout.contains("fi_getinfo: -61") {
             let missing =
@@ -319,17 +319,28 @@ read_by_devices! {
 #[test]
 fn accesses_by_devices_that_differ() {
     let ours = require!(Library::under_test());
-    for caps in [
-        "[\"notify\", \"read\", \"rnr-retry\"]",
-        "[\"notify\", \"read\", \"write\", \"rnr-retry\", \"sgid\"]",
-        "[\"notify\", \"read\", \"write\", \"unsolicited\"]",
+    for (caps, options) in [
+        ("[\"notify\", \"read\", \"rnr-retry\"]", ""),
+        (
+            "[\"notify\", \"read\", \"write\", \"rnr-retry\", \"sgid\"]",
+            "",
+        ),
+        ("[\"notify\", \"read\", \"write\", \"unsolicited\"]", ""),
+        // One end has writes with data use up its receives and the other one has not, so that no device carries them out, and all writes have some.
+        (
+            "[\"notify\", \"read\", \"write\", \"unsolicited\"]",
+            "solicited",
+        ),
     ] {
         let plan = format!("{UNRULY}caps = {caps}\n");
         let ends = [&ours, &ours];
-        let outcome = require!(order_with(ends, &plan, (20, 1), "access", &RDMA, ""));
+        let options = format!("access {options}");
+        let outcome = require!(order_with(ends, &plan, (20, 1), &options, &RDMA, ""));
         expect_all_in_order(&outcome, 20);
         assert!(requested(&outcome, "reads") > 0, "{outcome}");
-        let may_write = std::env::var_os("OXI_RDMA_CORE").is_some() && caps.contains("write");
+        let may_write = std::env::var_os("OXI_RDMA_CORE").is_some()
+            && caps.contains("write")
+            && !options.contains("solicited");
         assert_eq!(requested(&outcome, "writes") > 0, may_write, "{outcome}");
     }
 }
@@ -761,6 +772,28 @@ fn writes_that_are_injected_out_of_registered_memory_take_it_during_the_call() {
 }
 
 /// Options that only this provider has say what they say in the C library, and take what they take there.
+/// The headers of 2.5 do not know the option.
+#[test]
+fn writes_with_data_may_be_told_to_use_up_receives_before_an_endpoint_is_enabled() {
+    let ours = require!(Library::under_test());
+    let program = require!(compile_client("options"));
+    let said = |fabric: &str| {
+        let scratch = Scratch::new();
+        let run = softnic::network("", 1, &scratch)?.args([program.file()]);
+        let run = run.line(&format!("{fabric} 18 unsolicited")).library(&ours);
+        let outcome = run.run();
+        outcome.expect_success();
+        Ok::<_, Missing>(outcome.stdout)
+    };
+    let (no, yes) = ("set unsolicited 0", "set unsolicited 1");
+    // FI_ENOPROTOOPT, FI_EINVAL, and at the end FI_EOPBADSTATE; FI_EOPNOTSUPP where there are no receives for such writes.
+    let start = format!("get unsolicited: -92 0\n{yes}: -22\n{yes}: 0\n");
+    for (fabric, forbidden) in [("efa", 0), ("efa-direct", -95)] {
+        let expected = format!("{start}{no}: {forbidden}\n{yes}: -258\nclosed\n");
+        assert_eq!(require!(said(fabric)), expected, "{fabric}");
+    }
+}
+
 #[test]
 fn options_are_those_of_the_c_library() {
     let (ours, c) = (

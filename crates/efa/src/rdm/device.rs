@@ -27,7 +27,7 @@ use super::rest::Rest;
 use super::tx::TxPool;
 use super::waiting::Waiting;
 use crate::domain::EfaDomain;
-use crate::hardware::PORT;
+use crate::hardware::{Hardware, PORT};
 use crate::options;
 use crate::params::Params;
 use crate::queue_pair::{CONNIDS, operations};
@@ -55,15 +55,8 @@ impl Device for EfaRdm {
 
     fn open(info: &Info, domain: &Arc<EfaDomain>) -> Result<Self, Errno> {
         let hardware = domain.hardware;
-        let tells_unsolicited =
-            hardware.can(EfaCaps::UNSOLICITED_WRITE_RECV) && Params::read().unsolicited;
-        let capacity = Capacity {
-            send_wr: SENDS.min(hardware.efa.max_sq_wr),
-            recv_wr: RECEIVES.min(hardware.efa.max_rq_wr),
-            send_sge: u32::from(hardware.efa.max_sq_sge).min(2),
-            recv_sge: 1,
-            inline: hardware.efa.inline_len.into(),
-        };
+        let tells_unsolicited = tells_unsolicited(hardware);
+        let capacity = capacity(hardware);
         let channel = Channel::new(&domain.context)?;
         let wait = WaitSet::new(channel.as_fd()).map_err(|_| Errno::MFILE)?;
         let options = CqOptions {
@@ -72,13 +65,7 @@ impl Device for EfaRdm {
             unsolicited: tells_unsolicited,
         };
         let cq = Cq::efa(&domain.context, Some(&channel), options)?;
-        let options = QpOptions {
-            kind: QpKind::Srd,
-            capacity,
-            send_ops: operations(domain, true),
-            unsolicited: tells_unsolicited,
-        };
-        let qp = Qp::new(&domain.pd, &cq, &cq, &options)?;
+        let qp = queue_pair(domain, &cq, tells_unsolicited)?;
         let (sends, receives) = (capacity.send_wr as usize, capacity.recv_wr as usize);
         let inline = hardware.efa.inline_len.into();
         let reach = Reach::new(info, hardware, tells_unsolicited);
@@ -176,6 +163,11 @@ impl Device for EfaRdm {
                 Ok(())
             }
             (options::HOMOGENEOUS_PEERS, OwnValue::Size(_)) => Err(Errno::INVAL),
+            // The endpoint has receives of its own.
+            (options::USE_UNSOLICITED, value) => {
+                let wanted = options::unsolicited(value, self.is_active, true)?;
+                self.use_unsolicited(wanted)
+            }
             _ => Err(Errno::NOPROTOOPT),
         }
     }
@@ -261,7 +253,53 @@ impl Device for EfaRdm {
     }
 }
 
+/// Returns whether writes with data use up no receive, unless the application says otherwise.
+fn tells_unsolicited(hardware: &Hardware) -> bool {
+    hardware.can(EfaCaps::UNSOLICITED_WRITE_RECV) && Params::read().unsolicited
+}
+
+/// Returns the capacities of the queues of an endpoint.
+fn capacity(hardware: &Hardware) -> Capacity {
+    Capacity {
+        send_wr: SENDS.min(hardware.efa.max_sq_wr),
+        recv_wr: RECEIVES.min(hardware.efa.max_rq_wr),
+        send_sge: u32::from(hardware.efa.max_sq_sge).min(2),
+        recv_sge: 1,
+        inline: hardware.efa.inline_len.into(),
+    }
+}
+
+/// Makes the queue pair of an endpoint; with `unsolicited`, writes with data use up no receive.
+///
+/// # Errors
+/// What the device says.
+fn queue_pair(domain: &EfaDomain, cq: &Arc<Cq>, unsolicited: bool) -> Result<Qp, Errno> {
+    let options = QpOptions {
+        kind: QpKind::Srd,
+        capacity: capacity(domain.hardware),
+        send_ops: operations(domain, true),
+        unsolicited,
+    };
+    Qp::new(&domain.pd, cq, cq, &options)
+}
+
 impl EfaRdm {
+    /// Lets writes of peers with data use up no receive, if the device can do that, or have them use up one. The latter takes another queue pair than the endpoint was
+    /// opened with, and so another address.
+    ///
+    /// # Errors
+    /// What the device says.
+    fn use_unsolicited(&mut self, wanted: bool) -> Result<(), Errno> {
+        let unsolicited = wanted && tells_unsolicited(self.domain.hardware);
+        if unsolicited != self.reach.tells_unsolicited {
+            let qp = queue_pair(&self.domain, &self.cq, unsolicited)?;
+            self.name.qpn = qp.number().try_into().map_err(|_| Errno::IO)?;
+            self.qp = qp;
+            self.reach.tells_unsolicited = unsolicited;
+        }
+        Ok(())
+    }
+
     /// Lets the device read and write memory of peers, or not, before peers are told of it.
     ///
     /// # Errors

@@ -28,7 +28,7 @@ pub(super) struct Reach {
     /// The application wants to be told of what peers do.
     reports: bool,
     /// Writes with data use up no receive.
-    tells_unsolicited: bool,
+    pub(super) tells_unsolicited: bool,
     /// The application says that all peers have such a device, and use it as this end does.
     pub(super) peers_are_alike: bool,
     /// A message fails whose receiver is not ready: the application prevents that itself (FI_RM_DISABLED).
