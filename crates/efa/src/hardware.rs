@@ -12,6 +12,8 @@ use oxifabric_ibv::{
 use oxifabric_provider::environment;
 use oxifabric_types::{EfaAddress, Errno, LinkAttr, Nic, PciAddress};
 
+use crate::params::Params;
+
 /// The port that is used; no EFA device has another one.
 pub(crate) const PORT: u8 = 1;
 
@@ -33,6 +35,8 @@ pub(crate) enum Missing {
     NoRdma(PathBuf),
     /// A library is missing.
     Library(Absence),
+    /// Memory cannot be kept out of child processes, as FI_EFA_FORK_SAFE asks.
+    ForkSafety(Errno),
     /// libibverbs cannot list the devices.
     Unlisted(Errno),
     /// None of these devices is an EFA that this process may open.
@@ -47,6 +51,10 @@ impl fmt::Display for Missing {
                 write!(f, "this machine has no RDMA device: {folder} lists none")
             }
             Self::Library(absence) => absence.fmt(f),
+            Self::ForkSafety(errno) => write!(
+                f,
+                "libibverbs cannot keep registered memory from child processes, as FI_EFA_FORK_SAFE asks: {errno}"
+            ),
             Self::Unlisted(errno) => write!(f, "libibverbs cannot list devices: {errno}"),
             Self::NoEfa(others) if others.is_empty() => {
                 f.write_str("libibverbs has no driver for the RDMA devices of this machine (Debian: ibverbs-providers)")
@@ -118,6 +126,11 @@ fn look() -> Result<Vec<Hardware>, Missing> {
     let verbs = Verbs::get().map_err(|absence| Missing::Library(absence.clone()))?;
     if let Some(absence) = verbs.efa_absence() {
         return Err(Missing::Library(absence.clone()));
+    }
+    if Params::read().is_fork_safe {
+        verbs
+            .keep_memory_from_children()
+            .map_err(Missing::ForkSafety)?;
     }
     let devices = Device::list(verbs).map_err(Missing::Unlisted)?;
     let mut others = Vec::new();

@@ -1,6 +1,7 @@
 //! The provider's parameters: one table, read once. Source: fi_efa(7).
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use oxifabric_ibv::EfaCaps;
 use oxifabric_provider::params::{Parameter, ParameterKind};
@@ -11,6 +12,14 @@ use crate::hardware::Hardware;
 /// Version 1.18 of the interface, and the first two kinds of devices.
 const API_1_18: u32 = 1 << 16 | 18;
 const EARLY: [u32; 2] = [0xefa0, 0xefa1];
+
+/// The first pause of what is sent again, where none is said, and the longest pause that may be said, which is upstream's.
+const PAUSE: Duration = Duration::from_micros(500);
+const PAUSE_LIMIT: Duration = micros((i32::MAX / 2) as usize);
+
+const fn micros(count: usize) -> Duration {
+    Duration::from_micros(count as u64)
+}
 
 /// The values of the parameters.
 #[derive(Clone, Debug)]
@@ -27,10 +36,15 @@ pub(crate) struct Params {
     pub(crate) min_read_write: usize,
     /// Up to which length a message is sent before its receiver asks for it.
     pub(crate) max_medium: usize,
+    /// How long a request waits at first, and at most, before it is made again for a receiver that was not ready.
+    pub(crate) first_pause: Duration,
+    pub(crate) longest_pause: Duration,
+    /// Memory that is registered stays the parent's after fork(2), on kernels that would not see to that.
+    pub(crate) is_fork_safe: bool,
 }
 
 /// The table that `fi_info -e` prints.
-pub(crate) static TABLE: [Parameter; 8] = [
+pub(crate) static TABLE: [Parameter; 11] = [
     Parameter {
         name: "iface",
         kind: ParameterKind::Text,
@@ -79,6 +93,24 @@ pub(crate) static TABLE: [Parameter; 8] = [
         help: "Send messages of at most this length at once, in several packets if need be; longer ones when the receiver asks for them",
         default: "65536",
     },
+    Parameter {
+        name: "timeout_interval",
+        kind: ParameterKind::Size,
+        help: "Microseconds before a packet is sent again whose receiver was not ready, after the device's own retries; twice as long each time; 0: 500",
+        default: "0",
+    },
+    Parameter {
+        name: "max_timeout",
+        kind: ParameterKind::Size,
+        help: "Microseconds at most between two attempts to send a packet whose receiver is not ready",
+        default: "32000",
+    },
+    Parameter {
+        name: "fork_safe",
+        kind: ParameterKind::Bool,
+        help: "Let libibverbs keep registered memory out of children, by ibv_fork_init(3); kernels since 5.13 need no such thing",
+        default: "0",
+    },
 ];
 
 impl Params {
@@ -96,6 +128,9 @@ impl Params {
                 min_read_message: TABLE[5].size("efa"),
                 min_read_write: TABLE[6].size("efa"),
                 max_medium: TABLE[7].size("efa"),
+                first_pause: size(8).map_or(PAUSE, micros),
+                longest_pause: micros(TABLE[9].size("efa")).min(PAUSE_LIMIT),
+                is_fork_safe: TABLE[10].bool("efa"),
             }
         })
     }
@@ -157,6 +192,9 @@ mod tests {
             max_medium: 0,
             min_read_message: 0,
             min_read_write: 0,
+            first_pause: PAUSE,
+            longest_pause: PAUSE,
+            is_fork_safe: false,
         }
     }
 

@@ -794,6 +794,28 @@ fn writes_with_data_may_be_told_to_use_up_receives_before_an_endpoint_is_enabled
     }
 }
 
+/// What libibverbs says by 1 is that it keeps memory from children, by 2 that the kernel does.
+#[test]
+fn memory_is_kept_from_children_where_that_is_asked_for() {
+    let ours = require!(Library::under_test());
+    let program = require!(compile_client("forksafe"));
+    let status = |value: &str| {
+        let scratch = Scratch::new();
+        let run = softnic::network("", 1, &scratch)?.args([program.file()]);
+        let outcome = run.library(&ours).env("FI_EFA_FORK_SAFE", value).run();
+        outcome.expect_success();
+        Ok::<_, Missing>(outcome.stdout)
+    };
+    let (without, with) = (require!(status("0")), require!(status("1")));
+    match without.as_str() {
+        "fork status 2\n" => assert_eq!(with, without),
+        without => assert_eq!(
+            (without, with.as_str()),
+            ("fork status 0\n", "fork status 1\n")
+        ),
+    }
+}
+
 #[test]
 fn options_are_those_of_the_c_library() {
     let (ours, c) = (

@@ -5,40 +5,70 @@ use std::time::Duration;
 
 use oxifabric_types::{Errno, Instant};
 
-/// How long a request waits before it is made again for a receiver that was not ready, after the device has tried as often as it was told to; twice as long each
-/// time, but no longer than the second.
-const PAUSE: Duration = Duration::from_micros(500);
-const PAUSE_MAX: Duration = Duration::from_millis(32);
+use crate::params::Params;
 
-/// The next pause of a request before it is made again.
+/// The next pause of a request before it is made again: how often the first one doubles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pause(Duration);
+pub(super) struct Pause(u8);
 
 impl Pause {
     /// That of a request that the device has for the first time.
-    pub(super) const FIRST: Self = Self(PAUSE);
+    pub(super) const FIRST: Self = Self(0);
+}
+
+/// How long a request waits before it is made again for a receiver that was not ready, after the device has tried as often as it was told to; twice as long each
+/// time, but no longer than the second.
+#[derive(Clone, Copy, Debug)]
+struct Pauses {
+    first: Duration,
+    longest: Duration,
+}
+
+impl Pauses {
+    fn of(self, pause: Pause) -> Duration {
+        let factor = 1u32.checked_shl(pause.0.into()).unwrap_or(u32::MAX);
+        self.first.saturating_mul(factor).min(self.longest)
+    }
 }
 
 /// When requests are to be made again, by their numbers.
-#[derive(Debug, Default)]
-pub(super) struct Repeats(BTreeSet<(Instant, u32)>);
+#[derive(Debug)]
+pub(super) struct Repeats {
+    due: BTreeSet<(Instant, u32)>,
+    pauses: Pauses,
+}
+
+impl Default for Repeats {
+    /// Makes one with the pauses that the environment says.
+    fn default() -> Self {
+        let params = Params::read();
+        Self::new(params.first_pause, params.longest_pause)
+    }
+}
 
 impl Repeats {
+    fn new(first: Duration, longest: Duration) -> Self {
+        Self {
+            due: BTreeSet::new(),
+            pauses: Pauses { first, longest },
+        }
+    }
+
     /// Has a request made again after its pause, and makes the next one longer.
     pub(super) fn put_off(&mut self, at: u32, pause: &mut Pause, now: Instant) {
-        self.0.insert((now.after(pause.0), at));
-        pause.0 = (pause.0 * 2).min(PAUSE_MAX);
+        self.due.insert((now.after(self.pauses.of(*pause)), at));
+        pause.0 = pause.0.saturating_add(1);
     }
 
     /// Takes out the next request that is due.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<u32> {
-        let &(due, at) = self.0.first()?;
-        (due <= now && self.0.remove(&(due, at))).then_some(at)
+        let &(due, at) = self.due.first()?;
+        (due <= now && self.due.remove(&(due, at))).then_some(at)
     }
 
     /// Returns when the next one is due, if there is one.
     pub(super) fn first_due(&self) -> Option<Instant> {
-        self.0.first().map(|(due, _)| *due)
+        self.due.first().map(|(due, _)| *due)
     }
 }
 
@@ -89,10 +119,36 @@ mod tests {
     use super::*;
 
     const NOW: Instant = Instant::from_nanos(1);
+    const PAUSE: Duration = Duration::from_micros(500);
+    const PAUSE_MAX: Duration = Duration::from_millis(32);
+
+    fn repeats() -> Repeats {
+        Repeats::new(PAUSE, PAUSE_MAX)
+    }
+
+    #[test]
+    fn pauses_are_as_the_environment_says() {
+        let mut waited = Vec::new();
+        let (mut repeats, mut pause) = (
+            Repeats::new(Duration::from_micros(7), Duration::from_micros(20)),
+            Pause::FIRST,
+        );
+        for _ in 0..300 {
+            repeats.put_off(1, &mut pause, NOW);
+            let due = repeats.first_due().expect("it waits");
+            waited.push(due.since(NOW).as_micros());
+            assert_eq!(repeats.take_due(due), Some(1));
+        }
+        assert_eq!(waited[..3], [7, 14, 20]);
+        assert!(waited[3..].iter().all(|&pause| pause == 20));
+        // The first pause is none that is longer than the longest.
+        let all = Repeats::new(Duration::from_secs(1), PAUSE);
+        assert_eq!(all.pauses.of(Pause::FIRST), PAUSE);
+    }
 
     #[test]
     fn each_pause_is_twice_the_one_before_up_to_the_longest() {
-        let (mut repeats, mut pause, mut now) = (Repeats::default(), Pause::FIRST, NOW);
+        let (mut repeats, mut pause, mut now) = (repeats(), Pause::FIRST, NOW);
         for expected in [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 32_000, 32_000] {
             repeats.put_off(7, &mut pause, now);
             let due = repeats.first_due().expect("it waits");
@@ -109,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_waited_long_does_not_keep_what_is_due_earlier() {
-        let (mut repeats, mut old) = (Repeats::default(), Pause::FIRST);
+        let (mut repeats, mut old) = (repeats(), Pause::FIRST);
         for _ in 0..10 {
             repeats.put_off(1, &mut old, NOW);
             assert!(repeats.take_due(NOW.after(PAUSE_MAX)).is_some());

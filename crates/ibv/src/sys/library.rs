@@ -4,6 +4,8 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt;
 use std::sync::OnceLock;
 
+use oxifabric_types::Errno;
+
 use super::structures::*;
 
 /// Why there is no libibverbs.
@@ -103,6 +105,7 @@ macro_rules! functions {
 functions! {
     /// The functions of libibverbs. Much of verbs.h is inline and calls through pointers in its structures.
     Functions {
+        ibv_fork_init @ "IBVERBS_1.1": fn() -> c_int;
         ibv_get_device_list @ "IBVERBS_1.1": fn(*mut c_int) -> *mut *mut ibv_device;
         ibv_free_device_list @ "IBVERBS_1.1": fn(*mut *mut ibv_device);
         ibv_open_device @ "IBVERBS_1.1": fn(*mut ibv_device) -> *mut ibv_context;
@@ -158,6 +161,18 @@ impl Verbs {
             Ok(Self { functions, efa })
         });
         verbs.as_ref()
+    }
+
+    /// Keeps memory that is registered from now on out of child processes, where the kernel does not see to that by itself (ibv_fork_init(3)).
+    ///
+    /// # Errors
+    /// `INVAL` if memory of this process is registered already, `NOSYS` if the kernel cannot.
+    pub fn keep_memory_from_children(&self) -> Result<(), Errno> {
+        // SAFETY: the function takes no arguments; it changes libibverbs' own state, under its own lock.
+        match unsafe { (self.functions.ibv_fork_init)() } {
+            0 => Ok(()),
+            code => Err(Errno::from_raw(code)),
+        }
     }
 
     /// Returns why there is no libefa, without which no device of that type can be used.
