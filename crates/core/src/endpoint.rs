@@ -189,7 +189,7 @@ impl<P: Provider> Endpoint<P> {
         let endpoint = Box::new(Self {
             fid: Fid::new(fid),
             defaults: Defaults::new(info.tx.op_flags, info.rx.op_flags),
-            sizes: Sizes::new(&info),
+            sizes: Sizes::new(&info, Self::inject_rma(&info)),
             state,
             bindings: Mutex::new(Bindings::answering(taken)),
             domain: Ref::to(domain),
@@ -329,7 +329,7 @@ impl<P: Provider> Feed for Endpoint<P> {
 }
 
 impl Sizes {
-    fn new(info: &Info) -> Self {
+    fn new(info: &Info, inject_rma: usize) -> Self {
         // Longer buffers cannot exist.
         let max = match info.ep.max_msg_size {
             0 => isize::MAX as usize,
@@ -346,7 +346,7 @@ impl Sizes {
             max_rma: AtomicUsize::new(max),
             inject_msg: AtomicUsize::new(info.tx.inject_size),
             inject_tagged: AtomicUsize::new(info.tx.inject_size),
-            inject_rma: AtomicUsize::new(info.tx.inject_size),
+            inject_rma: AtomicUsize::new(inject_rma),
             max_atomic: AtomicUsize::new(MAX_ATOMIC_BYTES),
             inject_atomic: AtomicUsize::new(info.tx.inject_size.min(MAX_ATOMIC_BYTES)),
         }

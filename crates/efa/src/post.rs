@@ -40,12 +40,17 @@ impl HardwareQueues for QueuePair {
     }
 
     fn post_access(&mut self, access: &RmaOp<'_>, id: WorkId) -> Result<(), Errno> {
-        if access.flags.contains(Flags::INJECT) {
+        if access.flags.contains(Flags::INJECT) && !access.body.is_empty() {
             // Requests for reads and writes carry no inline data.
             return Err(Errno::OPNOTSUPP);
         }
         let pieces = Pieces::of(self, &access.body)?;
-        let (&[piece], [target]) = (pieces.all(), access.targets) else {
+        let piece = match *pieces.all() {
+            [piece] => Some(piece),
+            [] => self.nothing.as_ref().and_then(|memory| memory.piece(0, 0)),
+            _ => None,
+        };
+        let (Some(piece), [target]) = (piece, access.targets) else {
             return Err(Errno::INVAL);
         };
         let key = u32::try_from(target.key).map_err(|_| Errno::INVAL)?;

@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 
 use oxifabric_ibv::{
-    Capacity, Channel, Completion, Cq, CqOptions, EfaCaps, Qp, QpKind, QpOptions, SendOps,
-    StateChange,
+    Access, Capacity, Channel, Completion, Cq, CqOptions, EfaCaps, Mr, Qp, QpKind, QpOptions,
+    SendOps, StateChange,
 };
 use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::{Device, OwnValue};
@@ -43,6 +43,8 @@ pub struct QueuePair {
     has_rma: bool,
     /// The application has receives for writes with data (FI_RX_CQ_DATA).
     takes_data: bool,
+    /// Memory for reads and writes of nothing: a device wants some to be named.
+    pub(crate) nothing: Option<Mr>,
     /// How many bytes of a buffer in front of a message belong to the device (FI_MSG_PREFIX).
     pub(crate) prefix: usize,
     /// The longest message that a send carries inline, in its request.
@@ -57,6 +59,8 @@ impl Connection for QueuePair {}
 
 impl Device for QueuePair {
     const READS_DESCRIPTORS: bool = true;
+    /// Requests for reads and writes carry no inline data.
+    const INJECTS_ACCESSES: bool = false;
     const OWN_OPTIONS: &'static [i32] = &options::ANY;
     type Operations = WorkLedger;
     type Domain = EfaDomain;
@@ -115,6 +119,10 @@ impl Device for QueuePair {
             rnr_retry: options::WITHOUT_END,
             has_rma: info.caps.contains(Caps::RMA),
             takes_data,
+            nothing: match info.caps.contains(Caps::RMA) {
+                true => Some(domain.pd.allocate(1, Access::LOCAL_WRITE)?),
+                false => None,
+            },
             prefix,
             inline: hardware.efa.inline_len.into(),
             names_sources: (info.caps | info.rx.caps).contains(Caps::SOURCE),

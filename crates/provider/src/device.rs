@@ -172,6 +172,9 @@ pub trait Device: Connection + Send + Sized + 'static {
     /// application say; the domain numbers each. Without it endpoints ignore descriptors.
     const READS_DESCRIPTORS: bool = false;
 
+    /// Reads and writes may be injected, as messages may: FI_OPT_INJECT_RMA_SIZE is 0 without it.
+    const INJECTS_ACCESSES: bool = true;
+
     /// The options of fi_endpoint(3) that only this provider has, by their numbers in the C headers.
     const OWN_OPTIONS: &'static [i32] = &[];
 

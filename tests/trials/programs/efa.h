@@ -6,8 +6,8 @@
 #include <dlfcn.h>
 #include <stdbool.h>
 
-/* FI_OPT_EFA_USE_UNSOLICITED_WRITE_RECV, which not all headers know. */
-enum { USE_UNSOLICITED_WRITE_RECV = -(0xefa << 16) + 8 };
+/* FI_OPT_EFA_USE_UNSOLICITED_WRITE_RECV and FI_OPT_INJECT_RMA_SIZE, which not all headers know. */
+enum { USE_UNSOLICITED_WRITE_RECV = -(0xefa << 16) + 8, INJECT_RMA_SIZE = 18 };
 
 /* How many objects of a kind the device has, as it says itself. */
 static inline int objects(const char *kind)

@@ -166,6 +166,23 @@ static void open_all(struct party *me)
 		listen(me, &me->received[at]);
 }
 
+/* Reads and writes nothing, which a device does, too, and asks how much of a write may be injected. */
+static void reach_nothing(struct party *me)
+{
+	struct exposed *there = &me->peer_memory;
+	size_t inject = 1, len = sizeof inject;
+
+	expect("fi_getopt", fi_getopt(&me->node.ep->fid, FI_OPT_ENDPOINT, INJECT_RMA_SIZE, &inject, &len));
+	expect("fi_read", fi_read(me->node.ep, me->memory, 0, me->desc, me->peer, there->address, there->key, &me->was_read));
+	expect("fi_write", fi_write(me->node.ep, NULL, 0, NULL, me->peer, there->address, there->key, &me->written));
+	me->pending += 2;
+	until(me, "write and read of nothing", &me->pending, NULL, 0);
+	if (inject) {
+		printf("%zu bytes of a write may be injected\n", inject);
+		exit(6);
+	}
+}
+
 /* Makes own memory known, and waits for that of the other one: then its address is in the vector, too. */
 static void expose(struct party *me, const char *folder, const char *name, const char *other)
 {
@@ -208,6 +225,7 @@ int main(int argc, char **argv)
 	node_publish(&me.node, argv[1], argv[2]);
 	me.peer = node_meet(&me.node, argv[1], other);
 	expose(&me, argv[1], argv[2], other);
+	reach_nothing(&me);
 	for (uint64_t round = 1; round <= rounds; round++)
 		play(&me, round);
 	printf("reached %llu rounds\n", (unsigned long long)rounds);

@@ -13,7 +13,7 @@ use oxifabric_engine::MAX_ATOMIC_BYTES;
 use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::{Device, Provider};
 use oxifabric_provider::operations::Operations;
-use oxifabric_types::{Caps, Errno};
+use oxifabric_types::{Caps, Errno, Info};
 
 use super::Endpoint;
 use super::config::MAX_OPERATIONS;
@@ -127,6 +127,14 @@ impl<P: Provider> Endpoint<P> {
         Ok(())
     }
 
+    /// Returns how many bytes of a write may be injected at most.
+    pub(super) fn inject_rma(info: &Info) -> usize {
+        match P::Device::INJECTS_ACCESSES {
+            true => info.tx.inject_size,
+            false => 0,
+        }
+    }
+
     /// Returns a length of messages and what it may be at most.
     fn size(&self, name: c_int) -> Option<(&AtomicUsize, usize)> {
         let sizes = &self.sizes;
@@ -135,7 +143,9 @@ impl<P: Provider> Endpoint<P> {
             FI_OPT_MAX_MSG_SIZE => Some((&sizes.max_msg, sizes.limit)),
             FI_OPT_MAX_TAGGED_SIZE => Some((&sizes.max_tagged, sizes.limit)),
             FI_OPT_MAX_RMA_SIZE if self.has(Caps::RMA) => Some((&sizes.max_rma, sizes.limit)),
-            FI_OPT_INJECT_RMA_SIZE if self.has(Caps::RMA) => Some((&sizes.inject_rma, inject)),
+            FI_OPT_INJECT_RMA_SIZE if self.has(Caps::RMA) => {
+                Some((&sizes.inject_rma, Self::inject_rma(&self.info)))
+            }
             FI_OPT_MAX_ATOMIC_SIZE if self.has(Caps::ATOMIC) => {
                 Some((&sizes.max_atomic, MAX_ATOMIC_BYTES))
             }

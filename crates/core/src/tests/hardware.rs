@@ -232,6 +232,24 @@ fn memory_of_a_peer_is_written_and_read_by_the_key_of_its_adapter() {
 }
 
 #[test]
+fn an_adapter_may_inject_messages_and_no_writes() {
+    let world = world("adapter-inject");
+    let own = Region::new(&world, b"abcd", ALL);
+    let pair = Pair::new(&world);
+    let (ep, to) = (pair.a.ep, pair.b_at);
+    let size = |option| {
+        let (mut size, mut len) = (77usize, size_of::<usize>());
+        let at = (&raw mut size).cast();
+        let got = c!(fi_getopt(ep.cast(), FI_OPT_ENDPOINT, option, at, &mut len));
+        (got, size)
+    };
+    assert_eq!(size(FI_OPT_INJECT_MSG_SIZE), (0, INLINE));
+    assert_eq!(size(FI_OPT_INJECT_RMA_SIZE), (0, 0));
+    let wrote = c!(fi_inject_write(ep, own.at(), 1, to, 0, own.key()));
+    assert_eq!(wrote, -(FI_EMSGSIZE as isize));
+}
+
+#[test]
 fn a_write_with_data_is_reported_to_its_target() {
     let world = world("adapter-data");
     let (own, there) = (

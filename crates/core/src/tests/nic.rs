@@ -143,6 +143,7 @@ impl Connection for Nic {}
 
 impl Device for Nic {
     const READS_DESCRIPTORS: bool = true;
+    const INJECTS_ACCESSES: bool = false;
     type Operations = WorkLedger;
     type Domain = AdapterDomain;
 
