@@ -345,10 +345,11 @@ impl Conn {
 
     /// Asks the sender of the next long messages to copy a part of them, as long as the lane has space for requests.
     pub(crate) fn request_sender_copies(&mut self) {
-        while self.ending.is_none() && self.cma.has_request() && self.has_cell() {
-            let Some(cell) = self.cma.next_request() else {
-                return;
-            };
+        while self.ending.is_none()
+            && let Some(at) = self.cma.next_to_share()
+            && self.has_cell()
+            && let Some(cell) = self.cma.request(at)
+        {
             self.push_unordered(&cell);
         }
     }

@@ -7,14 +7,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use oxifabric_engine::{OpenRegion, Target};
-use oxifabric_provider::clock;
-use oxifabric_types::{Flags, Instant};
+use oxifabric_types::Flags;
 use oxifabric_wire::shm::cell::{Body, Cell};
 
 use crate::doorbell::full_fence;
+use crate::recently::Recently;
 use crate::region::Side;
 use crate::sys::memory::Mapping;
 
@@ -29,9 +28,6 @@ pub(crate) const SHORTEST: u64 = 4096;
 
 /// Longest access that its initiator carries out at once; what is longer both sides copy, and poll in between.
 pub(crate) const LONGEST: usize = 4 << 20;
-
-/// How long a peer that was seen to be there is taken to be there still.
-const RECHECK_AFTER: Duration = Duration::from_millis(1);
 
 /// Accesses of this side after which a peer that has made none meanwhile is not busy any more.
 const BUSY_LOOKS: u32 = 64;
@@ -62,8 +58,8 @@ pub(crate) struct DirectAccess {
     accesses: u64,
     /// The peer's number of them when this side looked last, and for how many more looks the peer counts as busy.
     theirs: (u64, u32),
-    /// When the peer was last seen to be there.
-    seen: Option<Instant>,
+    /// When the peer was seen to be there. Its process may run another program meanwhile: not what [`Identity`](crate::sys::identity::Identity) has seen.
+    pub(crate) seen: Recently,
     /// Whether an access failed: no other is tried.
     failed: bool,
     pub(crate) order: AccessOrder,
@@ -92,7 +88,7 @@ impl DirectAccess {
             held: VecDeque::new(),
             accesses: 0,
             theirs: (0, 0),
-            seen: None,
+            seen: Recently::default(),
             failed: false,
             order: AccessOrder::default(),
         }
@@ -249,18 +245,6 @@ impl DirectAccess {
     pub(crate) fn fail(&mut self) {
         self.failed = true;
         self.held.clear();
-    }
-
-    /// Returns whether the peer was there a moment ago, or `is_there` finds it now: its process may run another program meanwhile.
-    pub(crate) fn was_there(&mut self, is_there: impl FnOnce() -> bool) -> bool {
-        let now = clock::exact();
-        if let Some(seen) = self.seen
-            && now.since(seen) < RECHECK_AFTER
-        {
-            return true;
-        }
-        self.seen = is_there().then_some(now);
-        self.seen.is_some()
     }
 }
 

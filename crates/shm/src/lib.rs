@@ -12,7 +12,8 @@
 //!   `conn_table` hold the state.
 //! - `wire_kind`: the numbers of the kinds of frames.
 //! - `region`: the memory of a connection. `doorbell`: how a sleeping endpoint is woken. `pull`: long messages;
-//!   `rndv_threshold`: which messages are. `direct`: long reads and writes that their initiator carries out by itself.
+//!   `rndv_threshold`: which messages are. `direct`: long reads and writes that their initiator carries out by itself; `recently`: what is
+//!   not looked for at each of them.
 //! - `info`, `params`: the provider's fi_info, and its parameters of the environment.
 //! - `hostile`: a connection with an untrusted peer, for the fuzz targets.
 //! - `sys`: system calls; all unsafe code.
@@ -32,6 +33,7 @@ mod link;
 mod params;
 mod peer;
 mod pull;
+mod recently;
 mod region;
 mod rndv_threshold;
 mod sys;

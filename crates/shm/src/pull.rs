@@ -229,13 +229,8 @@ impl CmaQueue {
         });
     }
 
-    /// Returns whether there is a message of which its sender should copy a part, and has not been asked.
-    pub(crate) fn has_request(&self) -> bool {
-        self.next_to_share().is_some()
-    }
-
     /// Returns the place of the next message that is worth a request. None goes to a sender that copies messages of ours: it has no time for its own.
-    fn next_to_share(&self) -> Option<usize> {
+    pub(crate) fn next_to_share(&self) -> Option<usize> {
         if !self.exposed.is_empty() {
             return None;
         }
@@ -243,9 +238,8 @@ impl CmaQueue {
         first.position(|pull| matches!(pull.sharing, Sharing::Possible) && pull.done == 0)
     }
 
-    /// Returns the cell that asks the sender to copy a part of the next message that is worth it, if there is one.
-    pub(crate) fn next_request(&mut self) -> Option<Cell> {
-        let at = self.next_to_share()?;
+    /// Returns the cell that asks the sender to copy a part of the message in a place, if as many can be asked for.
+    pub(crate) fn request(&mut self, at: usize) -> Option<Cell> {
         let slot = self.used.iter().position(|used| !used)?;
         let pull = self.pulls.get_mut(at)?;
         let ([source], [target]) = (pull.remote.pieces(), pull.into.segments()) else {
@@ -584,8 +578,14 @@ mod tests {
         // SAFETY: the target outlives the queue.
         let into = unsafe { Iov::contiguous(target.as_mut_ptr(), target.len()) };
         cma.begin(&remote.expect("one piece"), into, RxToken(1));
-        let cell = cma.next_request().expect("a long message");
+        let cell = next_request(&mut cma).expect("a long message");
         (cma, cell)
+    }
+
+    /// Returns the cell that asks for a copy of the next message that is worth it.
+    fn next_request(cma: &mut CmaQueue) -> Option<Cell> {
+        let at = cma.next_to_share()?;
+        cma.request(at)
     }
 
     fn run(cma: &mut CmaQueue) -> Vec<Result<(), Errno>> {
@@ -623,9 +623,9 @@ mod tests {
         let into = unsafe { Iov::contiguous(target.as_mut_ptr(), target.len()) };
         cma.begin(&remote.expect("one piece"), into, RxToken(2));
         cma.expose(5, source.as_ptr() as u64, source.len() as u64);
-        assert!(cma.next_request().is_none());
+        assert!(next_request(&mut cma).is_none());
         cma.answered(5);
-        assert!(cma.next_request().is_some());
+        assert!(next_request(&mut cma).is_some());
     }
 
     #[test]
@@ -639,9 +639,9 @@ mod tests {
             let into = unsafe { Iov::contiguous(target.as_mut_ptr(), len) };
             cma.begin(&remote.expect("one piece"), into, RxToken(number as u32));
         }
-        let cell = cma.next_request().expect("the longer one is shared");
+        let cell = next_request(&mut cma).expect("the longer one is shared");
         assert_eq!(cell.len, 100_000);
-        assert!(cma.next_request().is_none());
+        assert!(next_request(&mut cma).is_none());
         cma.expose(5, source.as_ptr() as u64, 99_999);
         assert!(cma.exposed.is_empty());
         cma.expose(5, source.as_ptr() as u64, 100_000);

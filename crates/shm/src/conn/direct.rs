@@ -79,7 +79,7 @@ impl Conn {
         };
         let (process, probe, incarnation) = (&self.process, self.probe, self.incarnation);
         self.direct.order.is_free(self.tx.pushed(), taken)
-            && self.direct.was_there(|| {
+            && self.direct.seen.found_or(|| {
                 let found = process::read_word(process.pid(), probe);
                 process.runs() && found.is_ok_and(|found| found == incarnation)
             })

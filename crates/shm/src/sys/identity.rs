@@ -6,17 +6,10 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::time::Duration;
-
-use oxifabric_provider::clock;
-use oxifabric_types::Instant;
 
 use super::check;
 use super::socket::Credentials;
-
-/// How long a process that was seen to run is taken to run still. Numbers are given out in turn, so that one comes
-/// again after all others only: at least 300 processes (the smallest pid_max) would have to start within this time.
-const RECHECK_AFTER: Duration = Duration::from_millis(1);
+use crate::recently::Recently;
 
 /// Divisor of the number of descriptors that this process may open; only numbers below the quotient hold processes. Where
 /// an endpoint has hundreds of peers, start times are compared instead, which costs more and no descriptor.
@@ -27,7 +20,8 @@ const DESCRIPTOR_SHARE: u64 = 2;
 pub(crate) struct Identity {
     credentials: Credentials,
     hold: Hold,
-    seen: Option<Instant>,
+    /// When it was seen to run.
+    seen: Recently,
 }
 
 /// How the process is told from a later one of the same number.
@@ -54,11 +48,10 @@ impl Identity {
                 .or_else(|_| started(pid).map(Hold::Started))
                 .unwrap_or(Hold::Nothing),
         };
-        let seen = None;
         Self {
             credentials,
             hold,
-            seen,
+            seen: Recently::default(),
         }
     }
 
@@ -96,32 +89,33 @@ impl Identity {
 
     /// Returns whether the process still runs; true of one that cannot be seen.
     pub(crate) fn runs(&self) -> bool {
-        match &self.hold {
-            Hold::Descriptor(file) => !is_readable(file),
-            Hold::Started(time) => started(self.credentials.pid).is_ok_and(|now| now == *time),
-            Hold::Nothing => true,
-            Hold::Ended => false,
-        }
+        self.hold.runs(self.credentials.pid)
     }
 
     /// Gives back the descriptor of a process that has ended.
     pub(crate) fn release_if_ended(&mut self) {
         if !self.runs() {
             self.hold = Hold::Ended;
-            self.seen = None;
+            self.seen.forget();
         }
     }
 
     /// Returns whether the process runs, or did a moment ago: before anything is read from it or written to it.
     pub(crate) fn ran_just_now(&mut self) -> bool {
-        let now = clock::exact();
-        if let Some(seen) = self.seen
-            && now.since(seen) < RECHECK_AFTER
-        {
-            return true;
+        let (hold, pid) = (&self.hold, self.credentials.pid);
+        self.seen.found_or(|| hold.runs(pid))
+    }
+}
+
+impl Hold {
+    /// Returns whether the process of this number that is held still runs.
+    fn runs(&self, pid: i32) -> bool {
+        match self {
+            Self::Descriptor(file) => !is_readable(file),
+            Self::Started(time) => started(pid).is_ok_and(|now| now == *time),
+            Self::Nothing => true,
+            Self::Ended => false,
         }
-        self.seen = self.runs().then_some(now);
-        self.seen.is_some()
     }
 }
 
