@@ -47,11 +47,13 @@ pub struct Identity {
     pub port: u16,
 }
 
-/// Timeouts of an end.
+/// Bounds of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelConfig {
     /// Time for which a peer may leave everything unanswered before it counts as down.
     pub deadline: Duration,
+    /// Maximum number of packets under way, however wide the congestion window is.
+    pub window_max: usize,
 }
 
 /// Takes bytes that have arrived.
@@ -179,7 +181,7 @@ impl Channel {
             welcome: false,
             unconfirmed: false,
             claimed: 0,
-            sender: Sender::new(me.payload as usize),
+            sender: Sender::new(me.payload as usize, config.window_max),
             receiver: Receiver::default(),
             owed: 0,
             ack_at: Instant::END,

@@ -37,6 +37,10 @@ impl<P: PacketPort> PacketPort for Faulty<P> {
         self.port.longest()
     }
 
+    fn window_max(&self, to: PeerId) -> usize {
+        self.port.window_max(to)
+    }
+
     #[inline]
     fn has_room(&self) -> bool {
         self.port.has_room()

@@ -38,6 +38,12 @@ pub trait PacketPort {
     /// Returns the length of the longest packet, with its header, in bytes.
     fn longest(&self) -> usize;
 
+    /// Returns the maximum number of packets that may be under way to a peer, where more would only wait in the memory of this host.
+    fn window_max(&self, to: PeerId) -> usize {
+        let _ = to;
+        usize::MAX
+    }
+
     /// Returns whether a packet can be sent now.
     fn has_room(&self) -> bool;
 
@@ -343,7 +349,10 @@ impl<P: PacketPort> ReliableLink<P> {
         let admission = Admission::new(port.secret());
         Self {
             port: Faulty::new(port, faults),
-            config: ChannelConfig { deadline },
+            config: ChannelConfig {
+                deadline,
+                window_max: usize::MAX,
+            },
             peers: Vec::new(),
             open: FoldQueue::default(),
             ids: BTreeMap::new(),
@@ -552,6 +561,14 @@ impl<P: PacketPort> ReliableLink<P> {
         }
     }
 
+    /// Returns the bounds of a channel with a peer.
+    fn config_with(&self, peer: PeerId) -> ChannelConfig {
+        ChannelConfig {
+            window_max: self.port.window_max(peer),
+            ..self.config
+        }
+    }
+
     /// Begins a channel with this id.
     #[cold]
     fn meet_as(&mut self, id: PeerId, name: u64) {
@@ -561,7 +578,7 @@ impl<P: PacketPort> ReliableLink<P> {
         self.ids.insert(name, id);
         self.keepalive.begin(self.now);
         let is_known = self.admission.begin(id);
-        let channel = Channel::new(self.identity(name), self.config, self.now);
+        let channel = Channel::new(self.identity(name), self.config_with(id), self.now);
         let channel = channel.queueing(queues::first(is_known));
         let peer = Peer::new(channel, is_known, self.now);
         self.peers[id.index()] = Slot::Open(Box::new(peer));

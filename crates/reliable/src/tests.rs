@@ -10,6 +10,7 @@ mod mtu;
 mod network;
 mod sources;
 mod transmit_complete;
+mod window;
 
 use core::time::Duration;
 use std::vec::Vec;

@@ -20,8 +20,15 @@ use crate::rx_queue::RxQueue;
 use crate::sys::{Interest, Socket, Watch, errno_of};
 use crate::tx_queue::TxQueue;
 
-/// Longest packet. Longer ones would be carried faster, but few of them fit the buffer that a socket has by default.
-const LONGEST: usize = 16 * 1024;
+/// Longest packet: the kernel keeps it in one object of its slab caches, 8 KiB with what it adds. Objects are used again, whereas the pages in which it keeps
+/// longer ones, and pieces that it cuts (UDP_SEGMENT), are new ones each time while the receiver's processor collects those that are freed.
+const LONGEST: usize = 7680;
+
+/// Packets of this length and above are not sent as pieces that the kernel cuts.
+const UNCUT: usize = 2048;
+
+/// Maximum number of packets under way to a peer in this host, 480 KiB: more would only wait, in memory that has left the caches.
+const WINDOW_MAX: usize = 64;
 
 /// Bytes that a socket may hold in each direction (socket(7)), where the system allows it.
 const BUFFER: i32 = 4 << 20;
@@ -53,6 +60,14 @@ pub struct Packets {
 impl PacketPort for Packets {
     fn longest(&self) -> usize {
         LONGEST
+    }
+
+    fn window_max(&self, to: PeerId) -> usize {
+        let at = self.peers.socket_address(to).map(SocketAddr::ip);
+        match at.is_some_and(|at| at.is_loopback() || at == self.name.ip()) {
+            true => WINDOW_MAX,
+            false => usize::MAX,
+        }
     }
 
     #[inline]
@@ -186,7 +201,7 @@ impl PacketDevice for Packets {
             name,
             peers: Peers::default(),
             rx_queue: RxQueue::merging(),
-            tx_queue: TxQueue::default(),
+            tx_queue: TxQueue::cutting_below(UNCUT),
             is_at_hand: false,
             from: PeerId::ANY,
             secret: RandomState::new(),

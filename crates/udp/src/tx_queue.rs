@@ -28,7 +28,7 @@ pub(crate) struct TxQueue {
     takes_next: bool,
     /// Faults injected into the datagrams of an endpoint.
     faults: Option<Box<PacketFaults<Copied>>>,
-    /// Length from which on the kernel cuts no pieces into datagrams: some path has a smaller MTU.
+    /// Length from which on the kernel is to cut no pieces into datagrams: they would be dear, or some path has a smaller MTU.
     uncut: Option<usize>,
 }
 
@@ -49,6 +49,14 @@ impl TxQueue {
         Self {
             takes_next: faults.is_some(),
             faults,
+            ..Self::default()
+        }
+    }
+
+    /// Returns a queue of which datagrams below a length leave in pieces that the kernel cuts.
+    pub(crate) fn cutting_below(len: usize) -> Self {
+        Self {
+            uncut: Some(len),
             ..Self::default()
         }
     }

@@ -138,7 +138,7 @@ impl<P: PacketPort> ReliableLink<P> {
         }
         // Others are folded before this peer is opened: until it is used, it would count as idle itself.
         self.fold_some(LOOKS);
-        let (payload, config, now) = (self.payload(), self.config, self.now);
+        let (payload, config, now) = (self.payload(), self.config_with(id), self.now);
         if let Some(slot) = self.peers.get_mut(id.index()) {
             slot.unfolded(payload, config, now);
         }

@@ -66,7 +66,7 @@ impl<P: PacketPort> ReliableLink<P> {
 
     /// Takes note of a peer with pending operations: its channel is to be open.
     fn note_pending(&mut self, id: PeerId) {
-        let (payload, config, now) = (self.payload(), self.config, self.now);
+        let (payload, config, now) = (self.payload(), self.config_with(id), self.now);
         let Some(slot) = self.peers.get_mut(id.index()) else {
             return;
         };

@@ -131,7 +131,7 @@ impl<P: PacketPort> ReliableLink<P> {
         };
         self.resting.remove(packet.to);
         let me = self.identity(rest.id());
-        let channel = Channel::wake(&rest, me, self.config, self.now);
+        let channel = Channel::wake(&rest, me, self.config_with(id), self.now);
         let peer = self.peer(id)?;
         let before = peer.channel.id();
         peer.go_on_with(channel);

@@ -381,7 +381,10 @@ fn node(id: u64, now: Instant) -> Node {
         payload: PAYLOAD,
         port: 0,
     };
-    let config = ChannelConfig { deadline: DEADLINE };
+    let config = ChannelConfig {
+        deadline: DEADLINE,
+        window_max: usize::MAX,
+    };
     Node {
         channel: Channel::new(me, config, now),
         written: 0,
