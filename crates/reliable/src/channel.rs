@@ -419,13 +419,14 @@ impl Channel {
     /// Does what is due, and sends what may be sent now. What has come is to be read before: answers may be among it.
     pub fn act(&mut self, now: Instant, writer: &mut impl PacketWriter) -> Event {
         if self.ended.is_none() && !self.draining {
-            if writer.has_room() {
+            if self.gives_up_at() <= now && writer.has_room() {
                 self.excuse_silence(now);
             }
             if self.gives_up_at() <= now {
                 return self.end(CloseReason::TimedOut);
             }
             if self.sender.pto_at() <= now {
+                self.excuse_silence(now);
                 self.sender.on_pto(now);
             } else if self.sender.look_at() <= now {
                 self.sender.find_lost(now);
@@ -500,6 +501,7 @@ impl Channel {
             self.probe_at = now.after(self.sender.path.pto(self.probes));
         }
         if (self.challenge || self.probe_at <= now) && writer.has_room() {
+            self.excuse_silence(now);
             self.challenge = false;
             self.probes += 1;
             self.probe_at = now.after(match self.sender.is_out_of_room() {
@@ -557,18 +559,21 @@ impl Channel {
         }
     }
 
-    /// Takes from the peer's silence the time in which this end did not ask again although it was due: the application did not poll, and what the peer
-    /// was asked before may be lost. The end asks now, and a part of the deadline is left for the answer.
-    fn excuse_silence(&mut self, now: Instant) {
+    /// Takes from the peer's silence the time by which this end asks again too late, but for a part of the deadline: the application did not poll, and what
+    /// the peer was asked before may be lost.
+    #[cold]
+    pub(super) fn excuse_silence(&mut self, now: Instant) {
         let asks_at = match self.other == 0 || self.unconfirmed {
             true => self.handshake_at,
             false => self.sender.pto_at().min(self.probe_at),
         };
-        let excused = now
-            .since(asks_at)
-            .saturating_sub(self.config.deadline / LATE_SHARE);
-        if let Some(since) = &mut self.unanswered_since {
-            *since = since.after(excused).min(now);
+        let counts = self.config.deadline / LATE_SHARE;
+        let late = now.since(asks_at);
+        if let Some(since) = &mut self.unanswered_since
+            && late > counts
+        {
+            let excused = late - counts;
+            *since = since.after(excused).min(asks_at.after(excused)).max(*since);
         }
     }
 

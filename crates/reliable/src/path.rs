@@ -49,6 +49,8 @@ pub(super) struct Path {
     shortest: Duration,
     /// In 65,536ths of a packet.
     window: u64,
+    /// The widest that the window becomes.
+    window_max: u64,
     /// Below it the window doubles each round trip.
     doubles_to: u64,
     /// Number of packets that arrived, and of those that were lost, in this round trip.
@@ -95,6 +97,7 @@ impl Path {
             spread: time(summary.spread).min(PTO_MAX),
             fastest: time(summary.fastest),
             window: summary.window.into(),
+            window_max: WINDOW_MAX,
             doubles_to: summary.doubles_to.into(),
             ..Self::new()
         }
@@ -107,12 +110,20 @@ impl Path {
             fastest: Duration::MAX,
             shortest: Duration::MAX,
             window: WINDOW_FIRST,
+            window_max: WINDOW_MAX,
             doubles_to: WINDOW_MAX,
             arrived: 0,
             lost: 0,
             round_ends: 0,
             leaves_at: Instant::from_nanos(0),
         }
+    }
+
+    /// Bounds the congestion window to a number of packets.
+    pub(super) fn bounded(mut self, packets: usize) -> Self {
+        self.window_max = (packets as u64).saturating_mul(ONE).min(WINDOW_MAX);
+        self.window = self.window.min(self.window_max);
+        self
     }
 
     /// Returns the congestion window: packets that may be under way.
@@ -181,7 +192,7 @@ impl Path {
             true => ONE,
             false => (ONE * ONE / self.window).min(self.window / 8),
         };
-        self.window = (self.window + gain).min(WINDOW_MAX);
+        self.window = (self.window + gain).min(self.window_max);
     }
 
     /// Counts a packet that was lost.

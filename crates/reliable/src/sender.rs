@@ -67,8 +67,6 @@ pub(super) struct Sender {
     /// Buffers for payloads to come.
     spare: Vec<Vec<u8>>,
     pub(super) path: Path,
-    /// Maximum number of packets under way, however wide the congestion window is.
-    window_max: usize,
     /// Packets that were sent more than once, all in all.
     pub(super) repeated: u64,
 }
@@ -135,8 +133,7 @@ impl Sender {
             asks: false,
             pto_count: 0,
             spare: Vec::new(),
-            path: Path::new(),
-            window_max,
+            path: Path::new().bounded(window_max),
             repeated: 0,
         }
     }
@@ -175,12 +172,6 @@ impl Sender {
         (self.base, self.room_ends) = (base, room_ends);
     }
 
-    /// Returns how many packets may be under way.
-    #[inline]
-    fn window(&self) -> usize {
-        self.path.window().min(self.window_max)
-    }
-
     /// Returns the number of bytes that it takes now.
     #[inline]
     pub(super) fn room(&self) -> usize {
@@ -190,7 +181,7 @@ impl Sender {
     /// Returns how many of them are of use now: as many as two congestion windows hold. More could not leave before acknowledgements were
     /// read.
     pub(super) fn room_ahead(&self) -> usize {
-        let windows = self.window().saturating_mul(2 * self.payload);
+        let windows = self.path.window().saturating_mul(2 * self.payload);
         let ahead = windows.max(AHEAD_MIN).saturating_sub(self.bytes);
         ahead.min(self.room())
     }
@@ -249,7 +240,7 @@ impl Sender {
 
     /// Chooses the packet that is to be sent next, if one may be now; it counts as sent at `now`.
     pub(super) fn next(&mut self, now: Instant) -> Option<Segment<'_>> {
-        let may = self.under_way < self.window() && self.path.leaves_at() <= now;
+        let may = self.under_way < self.path.window() && self.path.leaves_at() <= now;
         if !(may || self.asks) {
             return None;
         }
@@ -434,7 +425,7 @@ impl Sender {
     pub(super) fn leaves_at(&self) -> Instant {
         let next = self.base + self.begun as u64;
         let new = self.packets.len() > self.begun && next < self.room_ends;
-        match (self.again > 0 || new) && self.under_way < self.window() {
+        match (self.again > 0 || new) && self.under_way < self.path.window() {
             true => self.path.leaves_at(),
             false => Instant::END,
         }

@@ -23,6 +23,7 @@ impl Channel {
         writer: &mut impl PacketWriter,
     ) {
         if self.handshake_at <= now && writer.has_room() {
+            self.excuse_silence(now);
             let pause = HANDSHAKE_PAUSE.saturating_mul(1 << self.handshakes.min(8));
             self.handshakes += 1;
             self.handshake_at = now.after(pause.min(HANDSHAKE_PAUSE_MAX));

@@ -86,7 +86,7 @@ impl Channel {
 
     /// Restores what was measured of the path.
     pub(crate) fn resume_path(&mut self, path: &PathSummary) {
-        self.sender.path = Path::resumed(path);
+        self.sender.path = Path::resumed(path).bounded(self.config.window_max);
     }
 
     /// Returns whether the peer has not answered this end's handshake message yet.
