@@ -1,6 +1,6 @@
 //! The operations that packets name: their ids on the wire, what the engine calls them, and how far they are.
 //!
-//! An id is used again once its operation is over, with another generation, so that a late packet does not reach the next one. A packet
+//! An id is used again once its operation is over, with another generation of 1,024, so that a late packet does not reach the next ones. A packet
 //! reaches the operations of its own peer only.
 
 use oxifabric_engine::Header;

@@ -112,7 +112,8 @@ impl<K> RawMemory<K> {
     pub(super) fn body_mut(&mut self, offset: usize, len: usize) -> &mut [u8] {
         let (at, len) = self.part(offset, len);
         // SAFETY: the part is inside the mapping. The producer lends only what the consumer has given back, so a peer
-        // that keeps to the protocol does not touch it; an untrusted one writes bytes there, and any byte is valid.
+        // that keeps to the protocol does not touch it. One that breaks it may write meanwhile, which Rust's memory model does
+        // not cover: any byte is valid, and what reads them copies each once and checks the copy.
         unsafe { core::slice::from_raw_parts_mut(at, len) }
     }
 
