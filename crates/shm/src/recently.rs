@@ -6,7 +6,8 @@ use oxifabric_provider::clock;
 use oxifabric_types::Instant;
 
 /// How long a process that was found to be there is taken to be there still. The numbers of processes are given out in turn, so that one comes
-/// again after all others only: at least 300 processes (the smallest pid_max) would have to start within this time.
+/// again after all others only: at least 300 processes (the smallest pid_max) would have to start within this time. That a process runs another program
+/// (execve(2)) is noticed as much later.
 const RECHECK_AFTER: Duration = Duration::from_millis(1);
 
 /// When the process of a peer was found to be there.
