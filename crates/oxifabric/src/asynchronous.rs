@@ -28,7 +28,7 @@ use crate::lock::lock;
 use crate::raw::Queue;
 use crate::{Buffer, Completion, CompletionQueue, Error, Op};
 
-/// Maximum number of completions that are kept for [`AsyncQueue::next`]; the rest stay in the completion queue, which then holds peers up.
+/// Maximum number of completions that are kept for [`AsyncQueue::next`]; the rest stay in the completion queue.
 const OTHERS_MAX: usize = 16_384;
 
 /// A source of readiness, which wakes futures when a queue has something.
@@ -165,8 +165,8 @@ impl AsyncQueue {
     /// Returns the next completion of an operation that no future waits for: an access by a peer, or an operation that was posted
     /// without [`AsyncQueue::post`].
     ///
-    /// 16,384 of them are kept. Beyond that the queue is not read until one is taken, and where none ever was, the futures of the queue's operations fail
-    /// with `OVERRUN`, since they would wait for ever.
+    /// 16,384 of them are kept. Beyond that the queue is not read until one is taken, and where none was ever asked for, the futures of the queue's operations
+    /// fail with `OVERRUN`, since they would wait for ever. Their operations go on: their completions, with the buffers, are among those that `next` returns.
     pub fn next(&self) -> Next<'_> {
         Next(self)
     }
@@ -214,8 +214,17 @@ impl Shared {
         Ok(())
     }
 
-    /// Reads the queue until it is empty and its descriptor is polled, no future waits any more, or too many completions wait for [`AsyncQueue::next`].
+    /// As [`Shared::drive_once`]; where it fails, wakes all futures, as each has to see the error.
     fn drive(&self, state: &mut State, effects: &mut Effects) -> Result<(), Error> {
+        let driven = self.drive_once(state, effects);
+        if driven.is_err() {
+            state.wake_all(effects);
+        }
+        driven
+    }
+
+    /// Reads the queue until it is empty and its descriptor is polled, no future waits any more, or too many completions wait for [`AsyncQueue::next`].
+    fn drive_once(&self, state: &mut State, effects: &mut Effects) -> Result<(), Error> {
         loop {
             self.drain(state, effects)?;
             if state.is_full() && !state.takes_others {
@@ -266,12 +275,16 @@ impl Shared {
         if let Some(Entry::Waiting(waker)) = state.operations.get_mut(&op) {
             *waker = Some(cx.waker().clone());
         }
-        if let Err(error) = self.drive(state, effects) {
-            return Poll::Ready(Err(error));
+        let driven = self.drive(state, effects);
+        match (state.done(op), driven) {
+            (Some(completion), _) => Poll::Ready(Ok(completion)),
+            (None, Ok(())) => Poll::Pending,
+            (None, Err(error)) => {
+                // Without its future the operation is one of those that `next` has.
+                state.operations.remove(&op);
+                Poll::Ready(Err(error))
+            }
         }
-        state
-            .done(op)
-            .map_or(Poll::Pending, |completion| Poll::Ready(Ok(completion)))
     }
 }
 
@@ -295,6 +308,19 @@ impl State {
                 woken.append(&mut self.next_tasks);
             }
         }
+    }
+
+    fn wake_all(&mut self, effects: &mut Effects) {
+        let waiting = self
+            .operations
+            .values_mut()
+            .filter_map(|entry| match entry {
+                Entry::Waiting(waker) => waker.take(),
+                _ => None,
+            });
+        effects.woken.extend(waiting);
+        effects.woken.append(&mut self.next_tasks);
+        effects.woken.append(&mut self.blocked_posts);
     }
 
     fn is_full(&self) -> bool {
@@ -375,7 +401,7 @@ impl Future for InFlight {
         let polled = self.queue.0.poll(op, cx);
         polled.map(|completion| {
             // After an error of the queue itself the operation goes on without its future.
-            self.finished = completion.is_ok();
+            self.finished = true;
             completion.unwrap_or_else(|error| Completion {
                 op,
                 buffer: Buffer::new(),
@@ -424,15 +450,15 @@ impl Future for Next<'_> {
             if state.is_full() {
                 effects.woken.extend(state.next_driver());
             }
+            let mut driven = Ok(());
             if state.others.is_empty() {
                 state.next_tasks.push(cx.waker().clone());
-                if let Err(error) = shared.drive(&mut state, &mut effects) {
-                    return Poll::Ready(Err(error));
-                }
+                driven = shared.drive(&mut state, &mut effects);
             }
-            match state.others.pop_front() {
-                Some(completion) => Poll::Ready(Ok(completion)),
-                None => Poll::Pending,
+            match (state.others.pop_front(), driven) {
+                (Some(completion), _) => Poll::Ready(Ok(completion)),
+                (None, Ok(())) => Poll::Pending,
+                (None, Err(error)) => Poll::Ready(Err(error)),
             }
         };
         effects.carry_out();

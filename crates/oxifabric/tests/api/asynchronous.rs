@@ -146,18 +146,39 @@ fn completions_that_no_future_takes_are_bounded(info: &Info) {
         receive.receive_tagged(1, 0, Buffer::zeroed(8)).unwrap();
         endpoint.send_tagged(me, 1, Buffer::from("1")).await
     };
+    let receive = |endpoint: &Endpoint| endpoint.receive_tagged(9, 0, Buffer::zeroed(8));
+    let mut pending = pin!(endpoint.start_receive(receive).unwrap());
+    let count = Arc::new(Count(thread::current(), AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&count));
+    let mut poll_pending = || pending.as_mut().poll(&mut Context::from_waker(&waker));
     block_on(async {
         let mut sent = 0;
-        while exchange().await.outcome.is_ok() {
+        // Whichever future is the first to learn that the list is full, the other one learns it, too.
+        while poll_pending().is_pending() {
+            let woken = count.1.load(Ordering::Relaxed);
+            if exchange().await.outcome.is_err() {
+                assert!(count.1.load(Ordering::Relaxed) > woken);
+                assert!(poll_pending().is_ready());
+                break;
+            }
             sent += 1;
             assert!(sent <= 2 * KEPT, "nothing bounds what is kept");
         }
+        assert!(exchange().await.outcome.is_err());
         assert!(sent >= KEPT - 1, "{sent} are few");
         // All are there, and once they are taken the queue goes on.
         for _ in 0..KEPT {
             queue.next().await.unwrap().ok().unwrap();
         }
         exchange().await.ok().unwrap();
+        // What the operation of the future that failed receives later is not lost.
+        let late = endpoint.send_tagged(me, 9, Buffer::from("9")).await;
+        late.ok().unwrap();
+        let mut received = Vec::new();
+        while received != b"9\0\0\0\0\0\0\0" && received != b"9" {
+            let (buffer, _) = queue.next().await.unwrap().ok().unwrap();
+            received = buffer.to_vec();
+        }
     });
 }
 
