@@ -30,8 +30,11 @@ const QUIET: Duration = Duration::from_secs(1);
 /// How long this end goes on sending Hellos to a peer whose host reports that no endpoint listens (yet).
 const REFUSALS: Duration = Duration::from_secs(3);
 
-/// The least number of Hellos after which such a report counts: it may have waited at this end since before the peer's endpoint was there.
-const REFUSED_HELLOS: u32 = 4;
+/// How late this end's next Hello may be for such a report to count: later, it may have waited here since before the peer's endpoint was there.
+const REFUSED_LATE: Duration = Duration::from_secs(1);
+
+/// Silence after which a post looks whether this end itself has not asked for long.
+const LONG_SILENCE: Duration = Duration::from_secs(1);
 
 /// How late, as a share of the deadline, this end may ask again for an answer and count all of the time as the peer's silence.
 const LATE_SHARE: u32 = 8;
@@ -164,6 +167,8 @@ pub struct Channel {
     challenge: bool,
     /// Since when the peer has answered nothing; that it closed is no answer.
     unanswered_since: Option<Instant>,
+    /// Whether some of that time was excused.
+    excused: bool,
     /// Whether the peer has closed, and what it sent before is not taken yet.
     draining: bool,
     ended: Option<CloseReason>,
@@ -195,6 +200,7 @@ impl Channel {
             tried: 0,
             challenge: false,
             unanswered_since: None,
+            excused: false,
             draining: false,
             ended: None,
         }
@@ -419,7 +425,8 @@ impl Channel {
     /// Does what is due, and sends what may be sent now. What has come is to be read before: answers may be among it.
     pub fn act(&mut self, now: Instant, writer: &mut impl PacketWriter) -> Event {
         if self.ended.is_none() && !self.draining {
-            if self.gives_up_at() <= now && writer.has_room() {
+            // Without room nothing can be asked now, which is excused once.
+            if self.gives_up_at() <= now && (writer.has_room() || !self.excused) {
                 self.excuse_silence(now);
             }
             if self.gives_up_at() <= now {
@@ -432,12 +439,20 @@ impl Channel {
                 self.sender.find_lost(now);
             }
         }
-        self.send(now, writer)
+        self.send_due(now, writer)
     }
 
     /// Sends what may be sent now. Nothing counts as lost that did not before: its answer may have come, and was not read. Only a channel that takes nothing
     /// any more ends by its deadline here.
     pub fn send(&mut self, now: Instant, writer: &mut impl PacketWriter) -> Event {
+        // What is sent now puts off the time at which this end asks again, which shows how late it is.
+        if (self.unanswered_since).is_some_and(|since| since.after(LONG_SILENCE) <= now) {
+            self.excuse_silence(now);
+        }
+        self.send_due(now, writer)
+    }
+
+    fn send_due(&mut self, now: Instant, writer: &mut impl PacketWriter) -> Event {
         if let Some(end) = self.ended {
             return Event::Ended(end);
         }
@@ -565,7 +580,9 @@ impl Channel {
     pub(super) fn excuse_silence(&mut self, now: Instant) {
         let asks_at = match self.other == 0 || self.unconfirmed {
             true => self.handshake_at,
-            false => self.sender.pto_at().min(self.probe_at),
+            false => (self.sender.pto_at())
+                .min(self.sender.leaves_at())
+                .min(self.probe_at),
         };
         let counts = self.config.deadline / LATE_SHARE;
         let late = now.since(asks_at);
@@ -573,15 +590,16 @@ impl Channel {
             && late > counts
         {
             let excused = late - counts;
+            self.excused = true;
             *since = since.after(excused).min(asks_at.after(excused)).max(*since);
         }
     }
 
-    /// Takes note that the peer's host reports no listener at its address. A peer that is about to start is given a moment, and more than one Hello.
+    /// Takes note that the peer's host reports no listener at its address. A peer that is about to start is given a moment, and a Hello after it.
     pub fn refuse(&mut self, now: Instant) {
         let since = *self.unanswered_since.get_or_insert(now);
-        let has_asked = self.other != 0 || self.handshakes >= REFUSED_HELLOS;
-        if has_asked && now.since(since) >= REFUSALS {
+        let is_recent = self.other != 0 || now.since(self.handshake_at) < REFUSED_LATE;
+        if is_recent && now.since(since) >= REFUSALS {
             self.ended.get_or_insert(CloseReason::Refused);
         }
     }
@@ -605,6 +623,7 @@ impl Channel {
     /// Takes the acknowledgement and the credit of a packet of the peer.
     fn answered(&mut self, now: Instant, packet: &Packet) -> Event {
         self.unanswered_since = None;
+        self.excused = false;
         self.probes = 0;
         self.probe_at = match self.keepalive {
             true => now.after(QUIET),

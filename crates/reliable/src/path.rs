@@ -119,9 +119,11 @@ impl Path {
         }
     }
 
-    /// Bounds the congestion window to a number of packets.
+    /// Bounds the congestion window to a number of packets, two at least.
     pub(super) fn bounded(mut self, packets: usize) -> Self {
-        self.window_max = (packets as u64).saturating_mul(ONE).min(WINDOW_MAX);
+        self.window_max = (packets as u64)
+            .saturating_mul(ONE)
+            .clamp(WINDOW_MIN, WINDOW_MAX);
         self.window = self.window.min(self.window_max);
         self
     }

@@ -125,6 +125,18 @@ fn a_refusal_that_is_read_late_ends_no_channel_that_has_hardly_asked() {
 }
 
 #[test]
+fn nor_one_that_has_asked_often_and_then_not_for_long() {
+    let mut network = Network::new(21, CLEAN);
+    network.cut = true;
+    network.run_for(200 * MS);
+    network.now = network.now.after(5000 * MS);
+    let now = network.now;
+    network.ends[0].channel.refuse(now);
+    network.cut = false;
+    network.open();
+}
+
+#[test]
 fn a_host_that_goes_on_refusing_ends_a_channel() {
     let mut network = Network::new(20, CLEAN);
     network.cut = true;

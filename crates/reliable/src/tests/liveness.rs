@@ -83,6 +83,16 @@ fn a_peer_that_owes_the_rest_of_a_message() {
 /// Neither did this end ask again in that time, nor can the peer have known.
 #[test]
 fn a_peer_is_asked_again_after_an_end_has_not_polled_for_longer_than_the_deadline() {
+    goes_on_after_a_pause(|_| {});
+}
+
+#[test]
+fn also_where_the_end_posts_before_it_polls() {
+    goes_on_after_a_pause(|fabric| fabric.send(0, VICTIM, 100, Flags::empty(), 9));
+}
+
+/// Loses a message and does not poll for twice the deadline; `resumes` is what the end does before the next poll.
+fn goes_on_after_a_pause(resumes: impl FnOnce(&mut Fabric)) {
     let mut fabric = acquainted();
     fabric.recv(VICTIM, PeerId::ANY, 100, 8);
     fabric.mute(0, true);
@@ -91,6 +101,7 @@ fn a_peer_is_asked_again_after_an_end_has_not_polled_for_longer_than_the_deadlin
     fabric.ends[0].still = true;
     fabric.run_for(DEADLINE * 2);
     assert_eq!(fabric.ends[VICTIM].events.done.len(), 2, "it was lost");
+    resumes(&mut fabric);
     fabric.ends[0].still = false;
     fabric.run_until(Duration::from_secs(1), |fabric| {
         fabric.ends[0].events.done.contains(&7)
