@@ -15,7 +15,9 @@ const EARLY: [u32; 2] = [0xefa0, 0xefa1];
 
 /// The first pause of what is sent again, where none is said, and the longest pause that may be said, which is upstream's.
 const PAUSE: Duration = Duration::from_micros(500);
-const PAUSE_LIMIT: Duration = micros((i32::MAX / 2) as usize);
+/// The longest pause that can be asked for is the C library's: what a request waits for, the end of its peer and of the endpoint wait for as well.
+const PAUSE_LIMIT: Duration = Duration::from_secs(1);
+const PAUSE_LEAST: Duration = Duration::from_micros(1);
 
 const fn micros(count: usize) -> Duration {
     Duration::from_micros(count as u64)
@@ -102,7 +104,7 @@ pub(crate) static TABLE: [Parameter; 11] = [
     Parameter {
         name: "max_timeout",
         kind: ParameterKind::Size,
-        help: "Microseconds at most between two attempts to send a packet whose receiver is not ready",
+        help: "Microseconds at most between two attempts to send a packet whose receiver is not ready, 1 to 1000000",
         default: "32000",
     },
     Parameter {
@@ -129,7 +131,7 @@ impl Params {
                 min_read_write: TABLE[6].size("efa"),
                 max_medium: TABLE[7].size("efa"),
                 first_pause: size(8).map_or(PAUSE, micros),
-                longest_pause: micros(TABLE[9].size("efa")).min(PAUSE_LIMIT),
+                longest_pause: micros(TABLE[9].size("efa")).clamp(PAUSE_LEAST, PAUSE_LIMIT),
                 is_fork_safe: TABLE[10].bool("efa"),
             }
         })

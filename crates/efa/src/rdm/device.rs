@@ -241,6 +241,7 @@ impl Device for EfaRdm {
     /// asked for already, is reached as long as that registration lasts, by peers too that were told its key.
     fn discards(&mut self) -> bool {
         self.is_closing = true;
+        self.tx.hasten(self.now);
         self.rest.end();
         self.deferred.retain(Deferred::is_owed);
         self.operations.withdraw();

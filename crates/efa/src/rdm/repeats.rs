@@ -31,6 +31,9 @@ impl Pauses {
     }
 }
 
+/// The longest pause of an endpoint that is being closed, which waits a second for what it still has to send.
+const CLOSING_PAUSE: Duration = Duration::from_millis(32);
+
 /// When requests are to be made again, by their numbers.
 #[derive(Debug)]
 pub(super) struct Repeats {
@@ -58,6 +61,16 @@ impl Repeats {
     pub(super) fn put_off(&mut self, at: u32, pause: &mut Pause, now: Instant) {
         self.due.insert((now.after(self.pauses.of(*pause)), at));
         pause.0 = pause.0.saturating_add(1);
+    }
+
+    /// Makes all requests due, and later pauses short: the endpoint is being closed.
+    pub(super) fn hasten(&mut self, now: Instant) {
+        self.pauses.longest = self.pauses.longest.min(CLOSING_PAUSE);
+        let due = std::mem::take(&mut self.due);
+        self.due = due
+            .into_iter()
+            .map(|(at, request)| (at.min(now), request))
+            .collect();
     }
 
     /// Takes out the next request that is due.
@@ -124,6 +137,23 @@ mod tests {
 
     fn repeats() -> Repeats {
         Repeats::new(PAUSE, PAUSE_MAX)
+    }
+
+    #[test]
+    fn requests_of_an_endpoint_that_closes_are_due_at_once_and_soon_again() {
+        let long = Duration::from_secs(1);
+        let (mut repeats, mut pause) = (Repeats::new(long, long), Pause::FIRST);
+        for request in [3, 4] {
+            repeats.put_off(request, &mut pause, NOW);
+        }
+        assert_eq!(repeats.take_due(NOW), None);
+        repeats.hasten(NOW);
+        assert_eq!(
+            [repeats.take_due(NOW), repeats.take_due(NOW)],
+            [Some(3), Some(4)]
+        );
+        repeats.put_off(3, &mut pause, NOW);
+        assert_eq!(repeats.first_due(), Some(NOW.after(CLOSING_PAUSE)));
     }
 
     #[test]

@@ -372,6 +372,11 @@ impl TxPool {
         }
     }
 
+    /// Makes all requests that wait for receivers due: the endpoint is being closed.
+    pub(super) fn hasten(&mut self, now: Instant) {
+        self.again.hasten(now);
+    }
+
     /// Returns the next request that is due to be made again.
     pub(super) fn due(&mut self, now: Instant) -> Option<u32> {
         self.again.take_due(now)
