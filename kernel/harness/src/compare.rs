@@ -57,7 +57,9 @@ pub(crate) fn run(
     }
     let mut tables = Vec::new();
     for comparison in COMPARISONS.iter().filter(wanted) {
-        tables.push(comparison.run(place, modules, settings)?);
+        let table = comparison.run(place, modules, settings)?;
+        print!("\n{table}");
+        tables.push(table);
     }
     tables.iter().for_each(|table| print!("\n{table}"));
     Ok(ExitCode::SUCCESS)

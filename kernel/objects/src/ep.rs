@@ -93,18 +93,16 @@ impl<P: Provider> Ep<P> {
         context: *mut c_void,
     ) -> c_int {
         // SAFETY: the table is only in handles of domains; the consumer passes an entry of fi_getinfo, or of a request.
-        let (domain, read, handle) = unsafe {
+        let (domain, handle) = unsafe {
             let handle = info
                 .as_ref()
                 .map_or(core::ptr::null_mut(), |info| info.handle);
-            (
-                Ref::<Domain>::of(domain),
-                oxifabric_info::boxed_from_c(info),
-                handle,
-            )
+            (Ref::<Domain>::of(domain), handle)
         };
-        let opened = read.and_then(|info| {
-            let request = pep::take_request::<P>(&domain.fabric, handle)?;
+        // The request is taken before anything can fail for want of memory: where the endpoint is not made, it is dropped and so refused.
+        let opened = pep::take_request::<P>(&domain.fabric, handle).and_then(|request| {
+            // SAFETY: as above.
+            let info = unsafe { oxifabric_info::boxed_from_c(info) }?;
             let ep = Self::new(domain, info, context)?;
             ep.start(request)?;
             Ok(ep)
