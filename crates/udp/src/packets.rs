@@ -27,8 +27,9 @@ const LONGEST: usize = 7680;
 /// Packets of this length and above are not sent as pieces that the kernel cuts.
 const UNCUT: usize = 2048;
 
-/// Maximum number of packets under way to a peer in this host, 480 KiB: more would only wait, in memory that has left the caches.
-const WINDOW_MAX: usize = 64;
+/// Maximum number of packets under way to a peer in this host, 360 KiB, which a socket's buffer has room for where the system allows no more than Linux does by
+/// default: more would only wait, in memory that has left the caches.
+const WINDOW_MAX: usize = 48;
 
 /// Bytes that a socket may hold in each direction (socket(7)), where the system allows it.
 const BUFFER: i32 = 4 << 20;
