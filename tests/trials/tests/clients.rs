@@ -99,22 +99,32 @@ fn suite(mpi: Mpi) -> Result<String, Missing> {
 #[track_caller]
 fn expect_all_passed(outcome: &Outcome, mpi: Mpi, ranks: u32) {
     outcome.expect_success();
-    // All ranks write there, and may write into each other's lines: "OKOK (skipped=104)".
-    let results = outcome
-        .stderr
-        .split_once("\nRan ")
-        .map_or("", |(_, results)| results);
-    let verdicts = results.matches("OK").count();
+    let (ran, verdicts) = results_in(&outcome.stderr);
     assert_eq!(verdicts, ranks as usize, "ranks that say OK\n{outcome}");
-    let ran = outcome.stderr.lines().find_map(number_of_tests);
     let enough = if mpi == Mpi::Open { 1000 } else { 1500 };
     assert!(ran.is_some_and(|ran| ran > enough), "{ran:?} tests");
 }
 
-/// Reads the line `Ran N tests in S s`.
-fn number_of_tests(line: &str) -> Option<u32> {
-    let rest = line.strip_prefix("Ran ")?;
-    rest.split(' ').next()?.parse().ok()
+/// Reads how many tests the first rank to end has run, and how many ranks say OK. All ranks write there, and may write into each other's lines:
+/// `..Ran 1959 tests in 33.8s`, `OKOK (skipped=104)`.
+fn results_in(stderr: &str) -> (Option<u32>, usize) {
+    let Some((_, results)) = stderr.split_once("Ran ") else {
+        return (None, 0);
+    };
+    let ran = results.split(' ').next();
+    (
+        ran.and_then(|ran| ran.parse().ok()),
+        results.matches("OK").count(),
+    )
+}
+
+#[test]
+fn results_are_found_wherever_ranks_write_them() {
+    let apart = "..s.\n----\nRan 7 tests in 1s\n\nOK\n----\nRan 7 tests in 1s\n\nOK\n";
+    let mixed = ".s.----\n..Ran 7 tests in 1s\n\nOK (skipped=1)\n\nRan 7 tests in 2s\n\nOKOK";
+    assert_eq!(results_in(apart), (Some(7), 2));
+    assert_eq!(results_in(mixed), (Some(7), 3));
+    assert_eq!(results_in("..s.OK"), (None, 0));
 }
 
 /// Checks that a program of the Intel MPI Benchmarks runs to its end, and that all its benchmarks print figures.
