@@ -4,8 +4,8 @@ use oxifabric_trials::{Library, Missing, Process, Program, require, source};
 
 use crate::doors::{limit_descriptors, limit_of};
 use crate::packets::{
-    ACK, ANSWERED, ARRIVED, BYE, CREDIT, DATA, HELLO, MESSAGE, PROBE, Source, data, handshake,
-    number, packet, part, record,
+    ACK, ANSWERED, ARRIVED, BYE, CREDIT, DATA, HELLO, MESSAGE, PAYLOAD, PROBE, Source, data,
+    handshake, number, packet, part, record,
 };
 use crate::players::Players;
 
@@ -76,7 +76,7 @@ fn fill_channels() -> Result<(), Missing> {
             source.say(&data(channel, first, 60_000));
             source.say(&part(channel, first + 1));
             for number in first..first + 6 {
-                source.say(&data(channel, number, 16_000));
+                source.say(&data(channel, number, PAYLOAD));
             }
             // The target tells at once what came before its time.
             source.hear(&[ACK]);
@@ -162,7 +162,7 @@ fn open_channels() -> Result<(), Missing> {
 /// Most writes of a peer that may be under way with data missing.
 const LANDING: u64 = 65_536;
 /// How many of them are in a packet, and how many packets wait for room.
-const IN_PACKET: u64 = 240;
+const IN_PACKET: u64 = 110;
 const WAITING: u64 = 1024;
 
 /// Returns the beginning of a write of a thousand bytes (section 7), with one of them.

@@ -17,6 +17,9 @@ pub(crate) const PROBE: u8 = 5;
 pub(crate) const BYE: u8 = 7;
 pub(crate) const PART: u8 = 8;
 
+/// The longest payload that the target takes (section 6.6).
+pub(crate) const PAYLOAD: usize = 7680 - 56;
+
 /// The kind of a record that is an untagged message (section 7).
 pub(crate) const MESSAGE: u8 = 0;
 
