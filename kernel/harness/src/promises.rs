@@ -84,8 +84,8 @@ attacked() {
     rmmod kofi_pingpong
     dmesg | grep '^.*kofi_tcp: 127.0.0.1:[0-9]*: dropped a connection' && dmesg | grep "$2" && [ $met = 0 ]
 }
-# Its receive did not come to its end, or was given back, or found no connection any more.
-lost='listen -\(104\|125\|107\) rounds 0'
+# Its receive did not come to its end, or was given back, or found no connection any more, or learnt what was wrong with it (EPROTO).
+lost='listen -\(104\|125\|107\|71\) rounds 0'
 broken='kofi_tcp: connection with .* lost: the peer broke the protocol'
 within='kofi_tcp: connection with .* lost: the peer closed it in the middle'
 attacked header "$broken" && attacked length "$broken" && attacked urgent 'kofi_tcp: connection with .* lost: '
