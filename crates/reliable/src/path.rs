@@ -97,7 +97,6 @@ impl Path {
             spread: time(summary.spread).min(PTO_MAX),
             fastest: time(summary.fastest),
             window: summary.window.into(),
-            window_max: WINDOW_MAX,
             doubles_to: summary.doubles_to.into(),
             ..Self::new()
         }

@@ -111,12 +111,11 @@ fn a_peer_that_is_gone_is_noticed() {
     assert!(took >= network::DEADLINE && took < network::DEADLINE + 500 * MS);
 }
 
-/// The report that no endpoint listens may be as old as the first Hello.
-#[test]
-fn a_refusal_that_is_read_late_ends_no_channel_that_has_hardly_asked() {
+/// Lets an end ask for that long and then not poll for five seconds; the report that no endpoint listens, which it reads then, may be as old as the last Hello.
+fn opens_though_a_refusal_is_read_late(asks_for: Duration) {
     let mut network = Network::new(19, CLEAN);
     network.cut = true;
-    network.run_for(MS);
+    network.run_for(asks_for);
     network.now = network.now.after(5000 * MS);
     let now = network.now;
     network.ends[0].channel.refuse(now);
@@ -125,15 +124,13 @@ fn a_refusal_that_is_read_late_ends_no_channel_that_has_hardly_asked() {
 }
 
 #[test]
+fn a_refusal_that_is_read_late_ends_no_channel_that_has_hardly_asked() {
+    opens_though_a_refusal_is_read_late(MS);
+}
+
+#[test]
 fn nor_one_that_has_asked_often_and_then_not_for_long() {
-    let mut network = Network::new(21, CLEAN);
-    network.cut = true;
-    network.run_for(200 * MS);
-    network.now = network.now.after(5000 * MS);
-    let now = network.now;
-    network.ends[0].channel.refuse(now);
-    network.cut = false;
-    network.open();
+    opens_though_a_refusal_is_read_late(200 * MS);
 }
 
 #[test]
