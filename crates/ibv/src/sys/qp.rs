@@ -234,29 +234,14 @@ impl Qp {
     /// As [`Qp::post_sends`].
     #[inline]
     pub fn post_send(&mut self, request: &Send<'_>) -> Result<(), Errno> {
-        let qp = self.qpx.as_ptr();
-        // SAFETY: as in `post_sends`.
-        unsafe {
-            let (Some(start), Some(complete), Some(abort)) =
-                ((*qp).wr_start, (*qp).wr_complete, (*qp).wr_abort)
-            else {
-                return Err(Errno::OPNOTSUPP);
-            };
-            start(qp);
-            match self.put(request) {
-                Ok(()) => done(complete(qp)),
-                Err(errno) => {
-                    abort(qp);
-                    Err(errno)
-                }
-            }
-        }
+        self.post_sends(std::iter::once(*request))
     }
 
     /// Posts requests, all or none, and rings the device's doorbell once. None is posted if `requests` panics; it must not post to this queue pair.
     ///
     /// # Errors
     /// `NOMEM` if the queue is full, `OPNOTSUPP` for an operation that it was not made for, `INVAL` for what does not fit.
+    #[inline]
     pub fn post_sends<'a>(
         &mut self,
         requests: impl Iterator<Item = Send<'a>>,
