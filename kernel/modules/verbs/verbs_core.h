@@ -36,6 +36,8 @@ struct kv_piece {
 enum kv_opcode { KV_SEND, KV_WRITE, KV_READ };
 #define KV_WITH_DATA 1
 #define KV_FENCE 2
+/* Its end is not reported unless it fails. */
+#define KV_UNSIGNALED 4
 
 /* Work for the queue of sends. */
 struct kv_work {

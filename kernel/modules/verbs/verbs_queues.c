@@ -30,7 +30,7 @@ int kv_queues_open(struct kv_link *of, struct kv_domain *domain, u32 depth, u32 
 		.event_handler = kv_broken,
 		.qp_context = of,
 		.qp_type = IB_QPT_RC,
-		.sq_sig_type = IB_SIGNAL_ALL_WR,
+		.sq_sig_type = IB_SIGNAL_REQ_WR,
 		.cap = { .max_send_wr = depth, .max_recv_wr = depth, .max_send_sge = pieces, .max_recv_sge = pieces },
 	};
 	unsigned int saved;
@@ -137,7 +137,7 @@ int kv_post(struct kv_link *of, const struct kv_work *work)
 			.wr_id = work->id,
 			.sg_list = (struct ib_sge *)work->list,
 			.num_sge = work->count,
-			.send_flags = IB_SEND_SIGNALED | (work->flags & KV_FENCE ? IB_SEND_FENCE : 0),
+			.send_flags = (work->flags & KV_UNSIGNALED ? 0 : IB_SEND_SIGNALED) | (work->flags & KV_FENCE ? IB_SEND_FENCE : 0),
 			.ex.imm_data = htonl(work->data),
 		},
 		.remote_addr = work->remote,

@@ -17,6 +17,7 @@ use crate::parts::{DeviceFacts, Done, FLUSHED, MOST_PIECES, RawEvent};
 use crate::private::Private;
 use crate::stage::{Stage, Step};
 use crate::system::{self, RawLink};
+use crate::unsignaled::{MOST_IN_A_ROW, Unsignaled};
 use crate::{address, place};
 
 /// What moves the messages of an endpoint.
@@ -30,6 +31,7 @@ pub struct VerbsDevice {
     request: Option<Private>,
     events: VecDeque<ConnectionEvent>,
     pub(crate) sends: Ledger,
+    pub(crate) unsignaled: Unsignaled,
     pub(crate) receives: Ledger,
     pub(crate) has_queues: bool,
 }
@@ -74,6 +76,7 @@ impl VerbsDevice {
         work: &Arc<Work>,
     ) -> Result<Self, Errno> {
         let depth = queue_size(domain.facts());
+        let send_depth = depth + MOST_IN_A_ROW;
         Ok(Self {
             link,
             work: Arc::clone(work),
@@ -81,7 +84,8 @@ impl VerbsDevice {
             stage,
             request: None,
             events: VecDeque::new(),
-            sends: Ledger::new(depth, false)?,
+            sends: Ledger::new(send_depth, false)?,
+            unsignaled: Unsignaled::new(send_depth)?,
             receives: Ledger::new(depth, true)?,
             has_queues: false,
         })
@@ -194,7 +198,10 @@ impl Device for VerbsDevice {
         if self.has_queues {
             return Ok(());
         }
-        let (depth, pieces) = (queue_size(self.facts()), self.facts().pieces);
+        let (depth, pieces) = (
+            queue_size(self.facts()) + MOST_IN_A_ROW,
+            self.facts().pieces,
+        );
         let pieces = pieces.min(MOST_PIECES as u32);
         let domain = self.domain.raw();
         // SAFETY: the device keeps the domain, and drops it after the link.

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use oxifabric_engine::{Completion, Failure};
+use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::parts::{Done, HAS_DATA, IS_WRITE, Piece};
@@ -27,6 +28,10 @@ pub(crate) struct Operation {
     pub(crate) flags: Flags,
     pub(crate) len: usize,
     pub(crate) buf: usize,
+    /// It has been reported to the application, which is told of it no more.
+    pub(crate) is_told: bool,
+    /// How many sends before it the device does not report.
+    pub(crate) unsignaled: u64,
     /// Its memory as the device has it.
     pub(crate) held: Held,
 }
@@ -156,6 +161,19 @@ pub(crate) const fn is_receive(number: u64) -> bool {
 }
 
 impl Operation {
+    /// Describes one of which the application has not been told.
+    pub(crate) fn new(body: &Iov, flags: Flags, context: usize, held: Held) -> Self {
+        Self {
+            context,
+            flags,
+            len: body.len(),
+            buf: body.base().addr(),
+            is_told: false,
+            unsignaled: 0,
+            held,
+        }
+    }
+
     /// Returns what is told of it when it has ended.
     pub(crate) fn ended(&self, done: &Done) -> Result<Completion, Failure> {
         let is_receive = self.flags.contains(Flags::RECV);
@@ -231,6 +249,8 @@ mod tests {
             flags,
             len: 8,
             buf: 1,
+            is_told: false,
+            unsignaled: 0,
             held: Held {
                 pieces: Pieces::One([Piece::default()]),
                 is_written: false,

@@ -4,7 +4,8 @@
 //!
 //! - [`Verbs`]: what it offers, a domain for each device.
 //! - `domain`: the protection domain, and memory that peers reach.
-//! - `device`: an endpoint and its connection; `queues`: its work; `ledger` has the operations that the device has not ended.
+//! - `device`: an endpoint and its connection; `queues`: its work; `ledger` has the operations that the device has not ended, and `unsignaled` names those
+//!   whose end it does not report.
 //! - `stage`: how an endpoint comes to its connection and loses it; `private`: the data that goes with it.
 //! - `listener`: connections that others ask for.
 //! - `parts`: what the two sides of `system` have in common: that of the kernel (`kernel`) and, for tests, of user space (`hosted`).
@@ -29,6 +30,7 @@ mod queues;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod unsignaled;
 
 #[cfg(not(target_os = "none"))]
 use hosted as system;

@@ -9,6 +9,7 @@ use oxifabric_types::{
 };
 
 use crate::parts::{DeviceFacts, MOST_PIECES};
+use crate::unsignaled::MOST_IN_A_ROW;
 use crate::{address, place};
 
 /// FI_SOCKADDR_IN.
@@ -34,9 +35,9 @@ pub(crate) fn all(devices: &[DeviceFacts]) -> Vec<Info> {
     offers
 }
 
-/// Returns how much work a queue of a device has.
+/// Returns how many operations of an application a queue of a device has, beside sends that have ended and were not reported.
 pub(crate) fn queue_size(device: &DeviceFacts) -> usize {
-    QUEUE_SIZE.min(device.depth as usize)
+    QUEUE_SIZE.min((device.depth as usize).saturating_sub(MOST_IN_A_ROW))
 }
 
 /// Returns whether an offer's source is an address of its device.
@@ -172,7 +173,7 @@ mod tests {
         assert_eq!(names, ["a", "b", "b"]);
         assert!(!offers[0].caps.contains(Caps::RMA) && offers[1].caps.contains(Caps::RMA));
         assert_eq!((offers[1].rx.mode, offers[2].rx.mode), (RX_CQ_DATA, 0));
-        assert_eq!((offers[0].tx.size, offers[0].tx.iov_limit), (100, 2));
+        assert_eq!((offers[0].tx.size, offers[0].tx.iov_limit), (84, 2));
         assert_eq!(offers[0].ep.max_msg_size, 1 << 30);
     }
 

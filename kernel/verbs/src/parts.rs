@@ -72,9 +72,10 @@ pub(crate) enum Opcode {
     Read,
 }
 
-/// The flags of a work: data goes with it; it begins when the reads before it have ended.
+/// The flags of a work: data goes with it; it begins when the reads before it have ended; its end is not reported unless it fails.
 pub(crate) const WITH_DATA: u32 = 1;
 pub(crate) const FENCE: u32 = 2;
+pub(crate) const UNSIGNALED: u32 = 4;
 
 /// Work for the queue of sends.
 #[derive(Clone, Copy, Debug)]

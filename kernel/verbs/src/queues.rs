@@ -7,7 +7,7 @@ use oxifabric_types::{Errno, Flags};
 
 use crate::device::VerbsDevice;
 use crate::ledger::{Operation, is_receive};
-use crate::parts::{self, Done, FENCE, Opcode, RawEvent, WITH_DATA};
+use crate::parts::{self, Done, FENCE, Opcode, RawEvent, UNSIGNALED, WITH_DATA};
 
 /// Ends of work of one poll, beyond which others get their turn.
 const TURN: usize = 256;
@@ -36,33 +36,70 @@ impl VerbsDevice {
         let Some(operation) = ledger.remove(done.id) else {
             return;
         };
-        let told = operation.ended(done);
-        self.domain.unmap(operation.held);
-        match told {
+        let ended = operation.ended(done);
+        let Operation {
+            is_told,
+            unsignaled,
+            held,
+            ..
+        } = operation;
+        self.domain.unmap(held);
+        self.release_before(unsignaled);
+        match ended {
             Ok(completion) => {
                 if is_receive(done.id) {
                     self.heard();
                 }
-                out.complete(completion);
+                if !is_told {
+                    out.complete(completion);
+                }
             }
             Err(failure) => {
-                out.fail(failure);
+                if !is_told {
+                    out.fail(failure);
+                }
                 self.lose(done);
             }
         }
     }
 
-    /// Gives work to the queue of sends.
+    /// Gives back the memory of the sends that the device does not report, and that were among the first `posted` of those: a later one has ended.
+    fn release_before(&mut self, posted: u64) {
+        while let Some(number) = self.unsignaled.take_before(posted) {
+            if let Some(operation) = self.sends.remove(number) {
+                self.domain.unmap(operation.held);
+            }
+        }
+    }
+
+    /// Gives work to the queue of sends. One that is copied, and whose end no one waits for, is reported at once, and by the device only now and then.
     fn post(
         &mut self,
+        out: &mut impl Completions,
         body: &Iov,
-        flags: Flags,
-        context: usize,
+        (flags, context): (Flags, usize),
         work: parts::Work,
     ) -> Result<(), Errno> {
         if self.sends.is_full() {
             return Err(Errno::AGAIN);
         }
+        let operation = Operation {
+            is_told: flags.contains(Flags::INJECT) && !flags.intersects(WAITED_FOR),
+            unsignaled: self.unsignaled.posted(),
+            ..self.outgoing(body, flags, context)?
+        };
+        let told = operation.is_told.then(|| operation.ended(&Done::default()));
+        let is_signaled = !operation.is_told || !self.unsignaled.takes_one();
+        let number = self.hand_over(operation, is_signaled, work)?;
+        self.unsignaled.note(number, is_signaled);
+        if let Some(Ok(completion)) = told {
+            out.complete(completion);
+        }
+        Ok(())
+    }
+
+    /// Maps the memory of a send or an access.
+    fn outgoing(&self, body: &Iov, flags: Flags, context: usize) -> Result<Operation, Errno> {
         let is_read = flags.contains(Flags::READ);
         let is_copied = flags.contains(Flags::INJECT);
         let limit = match is_read {
@@ -71,17 +108,25 @@ impl VerbsDevice {
         };
         // SAFETY: the memory is the operation's until it ends, or is copied; and it is unmapped then, or when the device goes.
         let held = unsafe { self.domain.map(body, is_read, is_copied, limit) }?;
-        let operation = Operation {
-            context,
-            flags,
-            len: body.len(),
-            buf: body.base().addr(),
-            held,
-        };
+        Ok(Operation::new(body, flags, context, held))
+    }
+
+    /// Keeps an operation and gives it to the device; returns its number.
+    fn hand_over(
+        &mut self,
+        operation: Operation,
+        is_signaled: bool,
+        work: parts::Work,
+    ) -> Result<u64, Errno> {
         let number = self.sends.insert(operation).map_err(|operation| {
             self.domain.unmap(operation.held);
             Errno::AGAIN
         })?;
+        let flags = match is_signaled {
+            true => work.flags,
+            false => work.flags | UNSIGNALED,
+        };
+        let work = parts::Work { flags, ..work };
         let posted = match self.sends.get(number) {
             // SAFETY: the pieces are those of the operation, which is kept.
             Some(kept) => unsafe { self.link.post(number, kept.held.pieces.list(), work) },
@@ -92,7 +137,7 @@ impl VerbsDevice {
         {
             self.domain.unmap(operation.held);
         }
-        posted.map_err(full)
+        posted.map(|()| number).map_err(full)
     }
 }
 
@@ -105,13 +150,13 @@ fn full(errno: Errno) -> Errno {
 }
 
 impl Queues for VerbsDevice {
-    fn post_send(&mut self, op: &TxOp) -> Result<(), Errno> {
+    fn post_send(&mut self, out: &mut impl Completions, op: &TxOp) -> Result<(), Errno> {
         if !op.flags.contains(Flags::MSG) || op.flags.intersects(WAITS_FOR_PEER) {
             return Err(Errno::OPNOTSUPP);
         }
         let flags = op.flags | Flags::SEND;
         let work = work(Opcode::Send, op.flags, op.data);
-        self.post(&op.body, flags, op.context, work)
+        self.post(out, &op.body, (flags, op.context), work)
     }
 
     fn post_receive(&mut self, op: &RxOp) -> Result<(), Errno> {
@@ -123,13 +168,7 @@ impl Queues for VerbsDevice {
         }
         // SAFETY: the memory is the operation's until it ends; and it is unmapped then, or when the device goes.
         let held = unsafe { self.domain.map(&op.body, true, false, self.facts().pieces) }?;
-        let operation = Operation {
-            context: op.context,
-            flags: op.flags | Flags::RECV,
-            len: op.body.len(),
-            buf: op.body.base().addr(),
-            held,
-        };
+        let operation = Operation::new(&op.body, op.flags | Flags::RECV, op.context, held);
         let number = self.receives.insert(operation).map_err(|operation| {
             self.domain.unmap(operation.held);
             Errno::AGAIN
@@ -147,7 +186,7 @@ impl Queues for VerbsDevice {
         posted.map_err(full)
     }
 
-    fn post_access(&mut self, op: &RmaOp<'_>) -> Result<(), Errno> {
+    fn post_access(&mut self, out: &mut impl Completions, op: &RmaOp<'_>) -> Result<(), Errno> {
         // What a peer has acknowledged is before what it is sent later: FI_TRANSMIT_COMPLETE, but not FI_DELIVERY_COMPLETE.
         let is_delivery = op.flags.contains(Flags::DELIVERY_COMPLETE)
             && !op.flags.contains(Flags::TRANSMIT_COMPLETE);
@@ -167,7 +206,7 @@ impl Queues for VerbsDevice {
             key,
             ..work(opcode, op.flags, op.data)
         };
-        self.post(&op.body, op.flags, op.context, work)
+        self.post(out, &op.body, (op.flags, op.context), work)
     }
 
     fn poll(&mut self, out: &mut impl Completions) {
@@ -196,6 +235,10 @@ impl Queues for VerbsDevice {
 
 /// Flags of sends that ask for an answer of the peer.
 const WAITS_FOR_PEER: Flags = Flags::DELIVERY_COMPLETE.union(Flags::MATCH_COMPLETE);
+/// Flags of copied operations whose end is told when the device reports it.
+const WAITED_FOR: Flags = Flags::COMPLETION
+    .union(Flags::TRANSMIT_COMPLETE)
+    .union(Flags::DELIVERY_COMPLETE);
 /// Flags of receives that ask for an engine.
 const MATCHED: Flags = Flags::PEEK.union(Flags::CLAIM).union(Flags::DISCARD);
 

@@ -33,6 +33,44 @@ fn messages_wait_for_receives_and_keep_their_order() {
 }
 
 #[test]
+fn injected_messages_give_their_places_in_the_queue_back_without_completions() {
+    let world = World::new();
+    let pair = Pair::new(&world, b"");
+    let mut into = vec![0; 8];
+    for round in 0..2000_u32 {
+        pair.right.receive(&mut into, 7);
+        pair.left.inject_when_there_is_room(&round.to_ne_bytes());
+        assert_eq!(pair.right.done(), (7, 4));
+        assert_eq!(into[..4], round.to_ne_bytes());
+    }
+    pair.right.receive(&mut into, 7);
+    pair.left.send(&[1; 8], 9);
+    assert_eq!(pair.left.done().0, 9, "the only completion");
+}
+
+#[test]
+fn an_injected_message_is_counted_by_its_call() {
+    let world = World::new();
+    let pair = Pair::new(&world, b"");
+    for count in 1..=40 {
+        assert_eq!(pair.left.inject(b"counted"), 0);
+        assert_eq!(pair.left.sent(), count, "no receive takes it");
+    }
+}
+
+#[test]
+fn an_injected_message_that_fails_ends_the_connection_without_an_entry_of_its_own() {
+    let world = World::new();
+    let pair = Pair::new(&world, b"");
+    let mut into = vec![0; 8];
+    pair.right.receive(&mut into, 1);
+    assert_eq!(pair.left.inject(&[1; 9]), 0);
+    assert_eq!(pair.right.error(), FI_ETRUNC);
+    assert_eq!(pair.left.event(), Some(FI_SHUTDOWN));
+    assert_eq!(pair.left.drain(), 0);
+}
+
+#[test]
 fn two_threads_send_to_each_other_at_once() {
     let world = World::new();
     let pair = Pair::new(&world, b"");
@@ -169,7 +207,7 @@ fn connections_come_and_go_while_messages_are_under_way() {
                 let client = server.ask(b"x");
                 assert_eq!(client.event(), Some(FI_CONNECTED));
                 for _ in 0..round % 7 {
-                    client.try_send(&[1; 50]);
+                    client.inject(&[1; 50]);
                 }
             }
             is_over.store(true, Ordering::Release);

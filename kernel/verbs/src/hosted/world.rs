@@ -8,7 +8,8 @@ use std::vec::Vec;
 use oxifabric_kernel_sync::Work as Task;
 
 use crate::parts::{
-    Done, FLUSHED, HAS_DATA, IS_MESSAGE, IS_WRITE, Opcode, Piece, RawEvent, WITH_DATA, Work, kind,
+    Done, FLUSHED, HAS_DATA, IS_MESSAGE, IS_WRITE, Opcode, Piece, RawEvent, UNSIGNALED, WITH_DATA,
+    Work, kind,
 };
 
 /// `ib_wc_status` of what ends here: too long, and what the peer does not allow.
@@ -216,7 +217,9 @@ impl World {
             };
             let link = self.link(at);
             link.sends.pop_front();
-            link.end(failed(work.id, status));
+            if status != 0 || work.flags & UNSIGNALED == 0 {
+                link.end(failed(work.id, status));
+            }
             if status != 0 {
                 self.fault(at);
             }

@@ -3,15 +3,17 @@
 use core::ffi::c_void;
 use core::ptr;
 use std::sync::Once;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use oxifabric_abi::{
     FI_CONNECTED, FI_CONNREQ, FI_CQ_FORMAT_TAGGED, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE,
-    FI_SEND, FI_WAIT_UNSPEC, fi_accept, fi_close, fi_connect, fi_cq_attr, fi_cq_err_entry,
-    fi_cq_open, fi_cq_readerr, fi_cq_sread, fi_cq_tagged_entry, fi_domain, fi_enable, fi_endpoint,
-    fi_ep_bind, fi_eq_attr, fi_eq_cm_entry, fi_eq_open, fi_eq_sread, fi_fabric_attr, fi_getname,
-    fi_info, fi_inject, fi_listen, fi_mr_key, fi_mr_reg, fi_passive_ep, fi_pep_bind, fi_read,
-    fi_recv, fi_send, fi_write, fi_writedata, fid_cq, fid_domain, fid_ep, fid_eq, fid_fabric,
-    fid_mr, fid_pep,
+    FI_SEND, FI_WAIT_UNSPEC, fi_accept, fi_close, fi_cntr_open, fi_cntr_read, fi_connect,
+    fi_cq_attr, fi_cq_err_entry, fi_cq_open, fi_cq_readerr, fi_cq_sread, fi_cq_tagged_entry,
+    fi_domain, fi_enable, fi_endpoint, fi_ep_bind, fi_eq_attr, fi_eq_cm_entry, fi_eq_open,
+    fi_eq_sread, fi_fabric_attr, fi_getname, fi_info, fi_inject, fi_listen, fi_mr_key, fi_mr_reg,
+    fi_passive_ep, fi_pep_bind, fi_read, fi_recv, fi_send, fi_write, fi_writedata, fid_cntr,
+    fid_cq, fid_domain, fid_ep, fid_eq, fid_fabric, fid_mr, fid_pep,
 };
 use oxifabric_kernel_objects::{freeinfo, getinfo, open_fabric};
 
@@ -218,6 +220,8 @@ pub(super) struct Endpoint {
     ep: *mut fid_ep,
     cq: *mut fid_cq,
     eq: *mut fid_eq,
+    /// Counts its sends.
+    sent: *mut fid_cntr,
 }
 
 // SAFETY: the calls may be made from any thread.
@@ -228,7 +232,7 @@ unsafe impl Sync for Endpoint {}
 impl Endpoint {
     fn new(world: &World, info: *mut fi_info) -> Self {
         let (mut ep, mut cq, null) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
-        let eq = world.event_queue();
+        let (eq, mut sent) = (world.event_queue(), ptr::null_mut());
         let mut attr = fi_cq_attr {
             format: FI_CQ_FORMAT_TAGGED,
             wait_obj: FI_WAIT_UNSPEC,
@@ -240,9 +244,12 @@ impl Endpoint {
             assert_eq!(fi_endpoint(world.domain, info, &mut ep, null), 0);
             assert_eq!(fi_ep_bind(ep, cq.cast(), FI_SEND | FI_RECV), 0);
             assert_eq!(fi_ep_bind(ep, eq.cast(), 0), 0);
+            let status = fi_cntr_open(world.domain, null.cast(), &raw mut sent, null);
+            assert_eq!(status, 0);
+            assert_eq!(fi_ep_bind(ep, sent.cast(), FI_SEND), 0);
             assert_eq!(fi_enable(ep), 0);
         }
-        Self { ep, cq, eq }
+        Self { ep, cq, eq, sent }
     }
 
     /// Sends a copy of the bytes, which is never released.
@@ -254,11 +261,26 @@ impl Endpoint {
         assert_eq!(status, 0);
     }
 
-    /// Sends if the connection still stands and takes it.
-    pub(super) fn try_send(&self, bytes: &[u8]) {
+    /// Sends a copy of the bytes if the connection still stands and takes it; returns what the call returns.
+    pub(super) fn inject(&self, bytes: &[u8]) -> isize {
         let (at, len) = (bytes.as_ptr().cast(), bytes.len());
         // SAFETY: the endpoint is open; the bytes are copied.
-        unsafe { fi_inject(self.ep, at, len, 0) };
+        unsafe { fi_inject(self.ep, at, len, 0) }
+    }
+
+    /// Sends a copy of the bytes as soon as the queue takes it: a place that a message has left is free when the endpoint's worker has run.
+    pub(super) fn inject_when_there_is_room(&self, bytes: &[u8]) {
+        let end = Instant::now() + Duration::from_millis(LONG as u64);
+        while self.inject(bytes) != 0 {
+            assert!(Instant::now() < end, "no place is given back");
+            thread::yield_now();
+        }
+    }
+
+    /// Returns how many of its sends have completed.
+    pub(super) fn sent(&self) -> u64 {
+        // SAFETY: the counter is open.
+        unsafe { fi_cntr_read(self.sent) }
     }
 
     pub(super) fn receive(&self, into: &mut [u8], context: usize) {
@@ -327,16 +349,20 @@ impl Endpoint {
         error.err
     }
 
-    /// Reads all that is there.
-    pub(super) fn drain(&self) {
+    /// Reads all that is there, and returns how much it was.
+    pub(super) fn drain(&self) -> usize {
+        let mut count = 0;
         let (mut entry, mut error) = (fi_cq_tagged_entry::ZERO, fi_cq_err_entry::ZERO);
         let at = (&raw mut entry).cast();
         // SAFETY: as above.
         unsafe {
             while fi_cq_sread(self.cq, at, 1, ptr::null(), 0) == 1
                 || fi_cq_readerr(self.cq, &mut error, 0) == 1
-            {}
+            {
+                count += 1;
+            }
         }
+        count
     }
 
     /// Waits for an event, and returns its number; `None` for an error.
@@ -352,6 +378,7 @@ impl Drop for Endpoint {
             assert_eq!(fi_close(self.ep.cast()), 0);
             assert_eq!(fi_close(self.cq.cast()), 0);
             assert_eq!(fi_close(self.eq.cast()), 0);
+            assert_eq!(fi_close(self.sent.cast()), 0);
         }
     }
 }
