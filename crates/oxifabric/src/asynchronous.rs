@@ -14,7 +14,7 @@ pub use endpoint::AsyncEndpoint;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -73,10 +73,20 @@ struct State {
     others: VecDeque<Completion>,
     /// Whether [`AsyncQueue::next`] was ever asked for one.
     takes_others: bool,
-    /// Tasks that wait in [`AsyncQueue::next`] for such completions.
-    next_tasks: Vec<Waker>,
+    /// Futures of [`AsyncQueue::next`] that wait for such completions, by their numbers.
+    nexts: BTreeMap<u64, Waker>,
+    /// How many futures of `next` were polled.
+    next_number: u64,
     /// The future that was woken to drive the queue.
-    driver: Option<Op>,
+    driver: Option<Driver>,
+}
+
+/// A future that drives the queue for all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Driver {
+    Operation(Op),
+    /// One of [`AsyncQueue::next`], by its number.
+    Next(u64),
 }
 
 enum Entry {
@@ -168,7 +178,10 @@ impl AsyncQueue {
     /// 16,384 of them are kept. Beyond that the queue is not read until one is taken, and where none was ever asked for, the futures of the queue's operations
     /// fail with `OVERRUN`, since they would wait for ever. Their operations go on: their completions, with the buffers, are among those that `next` returns.
     pub fn next(&self) -> Next<'_> {
-        Next(self)
+        Next {
+            queue: self,
+            number: None,
+        }
     }
 
     pub(crate) fn queue(&self) -> &CompletionQueue {
@@ -253,9 +266,9 @@ impl Shared {
         let mut effects = Effects::default();
         let polled = {
             let mut state = self.state();
-            if state.driver == Some(op) {
-                state.driver = None;
-            }
+            state
+                .driver
+                .take_if(|driver| *driver == Driver::Operation(op));
             self.poll_locked(op, &mut state, &mut effects, cx)
         };
         effects.carry_out();
@@ -305,7 +318,7 @@ impl State {
             }
             None => {
                 self.others.push_back(completion);
-                woken.append(&mut self.next_tasks);
+                woken.extend(core::mem::take(&mut self.nexts).into_values());
             }
         }
     }
@@ -319,7 +332,8 @@ impl State {
                 _ => None,
             });
         effects.woken.extend(waiting);
-        effects.woken.append(&mut self.next_tasks);
+        let nexts = core::mem::take(&mut self.nexts);
+        effects.woken.extend(nexts.into_values());
         effects.woken.append(&mut self.blocked_posts);
     }
 
@@ -339,8 +353,9 @@ impl State {
 
     fn has_waiting(&self) -> bool {
         let waits = |entry: &Entry| matches!(entry, Entry::Waiting(Some(_)));
-        let others = [&self.next_tasks, &self.blocked_posts];
-        others.iter().any(|wakers| !wakers.is_empty()) || self.operations.values().any(waits)
+        !self.nexts.is_empty()
+            || !self.blocked_posts.is_empty()
+            || self.operations.values().any(waits)
     }
 
     /// Takes the waker of a future that can drive the queue.
@@ -349,13 +364,21 @@ impl State {
             Entry::Waiting(Some(waker)) => Some((*op, waker.clone())),
             _ => None,
         });
-        match waiting {
-            Some((op, waker)) => {
-                self.driver = Some(op);
-                Some(waker)
-            }
-            None => self.next_tasks.pop().or_else(|| self.blocked_posts.pop()),
+        if let Some((op, waker)) = waiting {
+            self.driver = Some(Driver::Operation(op));
+            return Some(waker);
         }
+        if let Some((number, waker)) = self.nexts.pop_first() {
+            self.driver = Some(Driver::Next(number));
+            return Some(waker);
+        }
+        self.blocked_posts.pop()
+    }
+
+    /// Ends the part of a future that is dropped; returns the waker of the one that has to drive the queue if that was this one.
+    fn successor(&mut self, of: Driver) -> Option<Waker> {
+        let was_driver = self.driver.take_if(|driver| *driver == of).is_some();
+        was_driver.then(|| self.next_driver()).flatten()
     }
 }
 
@@ -423,8 +446,7 @@ impl Drop for InFlight {
                 state.operations.insert(self.op, Entry::Abandoned);
             }
             // If this future was woken to drive the queue, another one has to.
-            let drove = state.driver == Some(self.op);
-            (drove.then(|| state.next_driver()).flatten(), unwanted)
+            (state.successor(Driver::Operation(self.op)), unwanted)
         };
         // Without the lock, because all that may run code of the application.
         drop(unwanted);
@@ -436,23 +458,41 @@ impl Drop for InFlight {
 
 /// The future of [`AsyncQueue::next`].
 #[must_use = "futures do nothing unless they are polled"]
-pub struct Next<'a>(&'a AsyncQueue);
+pub struct Next<'a> {
+    queue: &'a AsyncQueue,
+    /// Its number among the futures that wait, once it was polled.
+    number: Option<u64>,
+}
+
+impl Next<'_> {
+    /// Returns its number, and gives it one first if it was not polled before.
+    fn number(&mut self, state: &mut State) -> u64 {
+        *self.number.get_or_insert_with(|| {
+            state.next_number += 1;
+            state.next_number
+        })
+    }
+}
 
 impl Future for Next<'_> {
     type Output = Result<Completion, Error>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let shared = &self.0.0;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let shared = &self.queue.0;
         let mut effects = Effects::default();
         let polled = {
             let mut state = shared.state();
+            let number = self.number(&mut state);
+            state
+                .driver
+                .take_if(|driver| *driver == Driver::Next(number));
             state.takes_others = true;
             if state.is_full() {
                 effects.woken.extend(state.next_driver());
             }
             let mut driven = Ok(());
             if state.others.is_empty() {
-                state.next_tasks.push(cx.waker().clone());
+                state.nexts.insert(number, cx.waker().clone());
                 driven = shared.drive(&mut state, &mut effects);
             }
             match (state.others.pop_front(), driven) {
@@ -463,6 +503,24 @@ impl Future for Next<'_> {
         };
         effects.carry_out();
         polled
+    }
+}
+
+impl Drop for Next<'_> {
+    fn drop(&mut self) {
+        let Some(number) = self.number else { return };
+        let (waker, next) = {
+            let mut state = self.queue.0.state();
+            (
+                state.nexts.remove(&number),
+                state.successor(Driver::Next(number)),
+            )
+        };
+        // Without the lock, because both may run code of the application.
+        drop(waker);
+        if let Some(next) = next {
+            next.wake();
+        }
     }
 }
 

@@ -1,16 +1,17 @@
 //! Futures, under an executor of twenty lines and under tokio.
 
 use std::future::Future;
+use std::io;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Instant;
 
 use oxifabric::{
     Access, AddressVector, AsyncEndpoint, AsyncQueue, Buffer, CompletionQueue, Domain, Endpoint,
-    Fabric, InFlight, Info, Operation, Peer, Rdm, Region,
+    Fabric, InFlight, Info, Operation, Peer, Rdm, Readiness, Region,
 };
 
 use crate::WATCHDOG;
@@ -36,7 +37,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 /// Opens an endpoint whose queue the given source of readiness polls; none if the provider's queues have no descriptor.
 fn open(
     info: &Info,
-    watch: fn(CompletionQueue) -> Result<AsyncQueue, oxifabric::Error>,
+    watch: impl FnOnce(CompletionQueue) -> Result<AsyncQueue, oxifabric::Error>,
 ) -> Option<(AsyncEndpoint, AddressVector, AsyncQueue, Domain)> {
     let fabric = Fabric::open(info).unwrap();
     let domain = Domain::open(&fabric, info).unwrap();
@@ -192,6 +193,52 @@ impl Wake for Count {
     }
 }
 
+/// A source of readiness that a test wakes by hand.
+#[derive(Clone, Default)]
+struct ByHand(Arc<Mutex<Option<Waker>>>);
+
+impl ByHand {
+    fn wake(&self) {
+        let waker = self.0.lock().unwrap().take();
+        waker.expect("a future waits").wake();
+    }
+}
+
+impl Readiness for ByHand {
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        *self.0.lock().unwrap() = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+fn a_dropped_future_of_next_leaves_no_waker_and_another_one_drives_the_queue(info: &Info) {
+    let by_hand = ByHand::default();
+    let source = by_hand.clone();
+    let watch = |queue| AsyncQueue::with(queue, |_| Ok(source));
+    let Some((_endpoint, _, queue, _)) = open(info, watch) else {
+        return;
+    };
+    let count = || Arc::new(Count(thread::current(), AtomicUsize::new(0)));
+    let (of_dropped, of_kept) = (count(), count());
+    let (mut dropped, mut kept) = (queue.next(), queue.next());
+    for (next, count) in [(&mut dropped, &of_dropped), (&mut kept, &of_kept)] {
+        // Polled twice, as by an executor that polls several futures of a task: the last waker counts.
+        for _ in 0..2 {
+            let waker = Waker::from(Arc::clone(count));
+            let polled = pin!(&mut *next).poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+        }
+    }
+    let woken = || [&of_dropped, &of_kept].map(|count| count.1.load(Ordering::Relaxed));
+    by_hand.wake();
+    assert_eq!(woken(), [1, 0], "one drives the queue");
+    drop(dropped);
+    assert_eq!(woken(), [1, 1]);
+    assert_eq!(Arc::strong_count(&of_dropped), 1);
+    drop(kept);
+    assert_eq!(Arc::strong_count(&of_kept), 1);
+}
+
 /// Posts long messages until there is no room for more; returns false if there always is.
 fn fill(endpoint: &AsyncEndpoint, to: Peer, region: &Region, open: &mut Vec<InFlight>) -> bool {
     const MANY: usize = 10_000;
@@ -274,6 +321,7 @@ worlds! {
     futures_need_no_runtime
     dropping_a_future_drops_its_buffer_with_the_completion
     completions_that_no_future_takes_are_bounded
+    a_dropped_future_of_next_leaves_no_waker_and_another_one_drives_the_queue
     a_send_that_finds_no_room_sleeps_between_its_tries
     tokio_watches
 }
