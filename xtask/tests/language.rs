@@ -111,6 +111,38 @@ fn words_are_found_in_text_and_in_names() {
     );
 }
 
+/// A documentation comment says first what its item is or does, and only then what it asks of callers.
+#[test]
+fn documentation_begins_with_a_sentence() {
+    let root = repository();
+    let mut found = Vec::new();
+    for file in CLEAN.iter().flat_map(|place| texts(&root.join(place))) {
+        if file.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&file).unwrap_or_default();
+            let name = file.strip_prefix(root).unwrap_or(&file).display();
+            let lines = sections_without_summary(&text);
+            found.extend(lines.map(|number| format!("{name}:{number}")));
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// Returns the numbers of the lines that are the heading of a section and the first of a documentation comment.
+fn sections_without_summary(text: &str) -> impl Iterator<Item = usize> {
+    let lines = text.lines().map(str::trim_start);
+    let before = std::iter::once("").chain(lines.clone());
+    (1..)
+        .zip(before.zip(lines))
+        .filter(|(_, (before, line))| line.starts_with("/// # ") && !before.starts_with("///"))
+        .map(|(number, _)| number)
+}
+
+#[test]
+fn a_heading_at_the_beginning_of_documentation_is_found() {
+    let text = "/// Reads.\n///\n/// # Safety\nfn a() {}\n\n    /// # Safety\n    fn b() {}";
+    assert_eq!(sections_without_summary(text).collect::<Vec<_>>(), [6]);
+}
+
 /// The glossary says what to search for: each name in its third column occurs in the crates or their tests.
 #[test]
 fn the_names_of_the_glossary_are_in_the_code() {

@@ -142,6 +142,8 @@ unsafe fn widen<T>(new: &mut T, old: *const T, length: usize) -> *mut T {
     new
 }
 
+/// Copies the members that an older version of a structure has.
+///
 /// # Safety
 /// `old` has `length` readable bytes, of a structure that begins like `T`.
 unsafe fn prefix<T>(new: &mut T, old: *const T, length: usize) {

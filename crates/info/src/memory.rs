@@ -221,6 +221,8 @@ unsafe fn dup_nic(nic: *mut fid_nic) -> Option<*mut fid_nic> {
     }
 }
 
+/// Closes the NIC of an entry, if there is one.
+///
 /// # Safety
 /// `nic` is null or an open object that is not used any more.
 unsafe fn close_nic(nic: *mut fid_nic) {

@@ -108,6 +108,8 @@ pub(crate) unsafe fn gathered(ours: *mut fi_info, asked: &InfoRequest<'_>) -> *m
     }
 }
 
+/// Returns in which order the endpoint types of an answer are listed.
+///
 /// # Safety
 /// The hints of the request are null or valid.
 unsafe fn order_of(asked: &InfoRequest<'_>) -> Order {
@@ -120,6 +122,8 @@ unsafe fn order_of(asked: &InfoRequest<'_>) -> Order {
     Order::of_caps(Caps::from_bits_retain(caps))
 }
 
+/// Adds the entries of a list to a vector, each without a next one.
+///
 /// # Safety
 /// The list ends with null.
 unsafe fn take_apart(mut list: *mut fi_info, entries: &mut Vec<*mut fi_info>) {
@@ -130,6 +134,8 @@ unsafe fn take_apart(mut list: *mut fi_info, entries: &mut Vec<*mut fi_info>) {
     }
 }
 
+/// Makes a list of entries, and returns its first.
+///
 /// # Safety
 /// The entries are valid.
 unsafe fn link(entries: &[*mut fi_info]) -> *mut fi_info {
@@ -142,6 +148,8 @@ unsafe fn link(entries: &[*mut fi_info]) -> *mut fi_info {
     head
 }
 
+/// Returns the endpoint type of an entry.
+///
 /// # Safety
 /// The entry is valid.
 unsafe fn kind_of(entry: *mut fi_info) -> EpType {
@@ -150,6 +158,8 @@ unsafe fn kind_of(entry: *mut fi_info) -> EpType {
     EpType::from_raw(kind).unwrap_or_default()
 }
 
+/// Returns the name of the provider of an entry, with those that it is layered over.
+///
 /// # Safety
 /// The entry is valid.
 unsafe fn stack_of(entry: *mut fi_info) -> String {

@@ -21,6 +21,8 @@ pub(crate) fn init() -> bool {
     Mutex::new(level::PROVIDER, Ports::default()).is_some_and(|ports| PORTS.set(ports))
 }
 
+/// Releases the table of ports, when the module is unloaded.
+///
 /// # Safety
 /// No port is open any more.
 pub(crate) unsafe fn exit() {

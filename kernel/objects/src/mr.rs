@@ -230,6 +230,8 @@ struct Wanted {
     context: *mut c_void,
 }
 
+/// Registers memory, and stores the handle.
+///
 /// # Safety
 /// `fid` is that of a domain, the list has `count` pieces of memory that stays valid until the registration is closed, and `place` may be
 /// written.
@@ -275,6 +277,8 @@ pub(crate) unsafe fn lend(iov: *const iovec, count: usize) -> Result<Iov, Errno>
 }
 
 impl Mr {
+    /// Registers memory of a domain.
+    ///
     /// # Safety
     /// As [`register`].
     unsafe fn new(domain: Ref<Domain>, memory: Iov, wanted: &Wanted) -> Result<Arc<Self>, Errno> {

@@ -118,6 +118,8 @@ struct JobPointer(*const Job);
 unsafe impl Send for JobPointer {}
 
 impl RawWork {
+    /// Makes the work that runs a job.
+    ///
     /// # Safety
     /// The job stays where it is until this is dropped.
     pub(crate) unsafe fn new(job: *const Job) -> Option<Self> {
@@ -168,6 +170,8 @@ impl RawWork {
         self.shared.changed.notify_all();
     }
 
+    /// Passes the work through another one, or through none.
+    ///
     /// # Safety
     /// As in a kernel.
     pub(crate) unsafe fn pass(&self, to: Option<&Self>) {
@@ -188,6 +192,8 @@ impl RawWork {
         orders.attendant.is_none() && std::mem::take(&mut orders.asked)
     }
 
+    /// Has the calling thread attend the work; returns whether it has no other attendant.
+    ///
     /// # Safety
     /// The signal lives until [`RawWork::leave`].
     pub(crate) unsafe fn attend(&self, signal: &RawSignal) -> bool {

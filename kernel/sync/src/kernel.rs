@@ -126,6 +126,8 @@ impl Drop for RawSignal {
 pub(crate) struct RawWork(Handle);
 
 impl RawWork {
+    /// Makes the work that runs a job.
+    ///
     /// # Safety
     /// The job stays where it is until this is dropped.
     pub(crate) unsafe fn new(job: *const Job) -> Option<Self> {
@@ -164,6 +166,8 @@ impl RawWork {
         unsafe { krt_work_cancel(self.0.get()) }
     }
 
+    /// Has the calling thread attend the work; returns whether it has no other attendant.
+    ///
     /// # Safety
     /// The signal lives until [`RawWork::leave`].
     pub(crate) unsafe fn attend(&self, signal: &RawSignal) -> bool {
@@ -181,6 +185,8 @@ impl RawWork {
         unsafe { krt_work_leave(self.0.get()) }
     }
 
+    /// Passes the work through another one, or through none.
+    ///
     /// # Safety
     /// The other one lives until it passes to none, or is dropped.
     pub(crate) unsafe fn pass(&self, to: Option<&Self>) {
@@ -202,6 +208,8 @@ impl Drop for RawWork {
     }
 }
 
+/// Runs the job of a work, as the kernel calls it.
+///
 /// # Safety
 /// `job` is what the work was made with.
 unsafe extern "C" fn run(job: *mut c_void) {

@@ -99,12 +99,16 @@ impl RawSocket {
         }
     }
 
+    /// Opens a socket, whose events queue the owner.
+    ///
     /// # Safety
     /// The owner lives until the socket has another one, or is dropped.
     pub(crate) unsafe fn open(owner: *const Work) -> Result<Self, Errno> {
         Ok(Self::new(State::Fresh, owner))
     }
 
+    /// Takes the next connection of a listener.
+    ///
     /// # Safety
     /// As [`RawSocket::open`], for the new socket.
     pub(crate) unsafe fn accept(&self, owner: *const Work) -> Result<Self, Errno> {
@@ -117,6 +121,8 @@ impl RawSocket {
         Ok(Self::new(State::Stream(stream), owner))
     }
 
+    /// Gives the socket another owner, which its events queue.
+    ///
     /// # Safety
     /// As [`RawSocket::open`].
     pub(crate) unsafe fn set_owner(&self, owner: *const Work) {
@@ -183,6 +189,8 @@ impl RawSocket {
         }
     }
 
+    /// Sends what the socket takes; returns how many bytes that is.
+    ///
     /// # Safety
     /// The pieces are valid for reads.
     pub(crate) unsafe fn send(&self, pieces: &mut [Piece], _: usize) -> Result<usize, Errno> {
@@ -198,6 +206,8 @@ impl RawSocket {
         })
     }
 
+    /// Receives what is there; returns how many bytes that is.
+    ///
     /// # Safety
     /// The pieces are valid for writes.
     pub(crate) unsafe fn recv(&self, pieces: &mut [Piece], _: usize) -> Result<usize, Errno> {
@@ -247,6 +257,8 @@ impl Drop for RawSocket {
 pub(crate) struct RawTimer;
 
 impl RawTimer {
+    /// Makes a timer, which queues the owner.
+    ///
     /// # Safety
     /// The owner lives until the timer is dropped.
     pub(crate) unsafe fn new(_: *const Work) -> Option<Self> {

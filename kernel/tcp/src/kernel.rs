@@ -64,6 +64,8 @@ fn check_len(count: isize) -> Result<usize, Errno> {
 }
 
 impl RawSocket {
+    /// Opens a socket, whose events queue the owner.
+    ///
     /// # Safety
     /// The owner lives until the socket has another one, or is dropped.
     pub(crate) unsafe fn open(owner: *const Work) -> Result<Self, Errno> {
@@ -74,6 +76,8 @@ impl RawSocket {
         NonNull::new(socket).map(Self).ok_or(Errno::NOMEM)
     }
 
+    /// Takes the next connection of a listener.
+    ///
     /// # Safety
     /// As [`RawSocket::open`], for the new socket.
     pub(crate) unsafe fn accept(&self, owner: *const Work) -> Result<Self, Errno> {
@@ -84,6 +88,8 @@ impl RawSocket {
         NonNull::new(socket).map(Self).ok_or(Errno::NOMEM)
     }
 
+    /// Gives the socket another owner, which its events queue.
+    ///
     /// # Safety
     /// As [`RawSocket::open`].
     pub(crate) unsafe fn set_owner(&self, owner: *const Work) {
@@ -140,6 +146,8 @@ impl RawSocket {
         check(unsafe { ktcp_connected(self.0.as_ptr()) }).map(|status| status == 0)
     }
 
+    /// Sends what the socket takes of `len` bytes; returns how many that is.
+    ///
     /// # Safety
     /// The pieces are valid for reads.
     pub(crate) unsafe fn send(&self, pieces: &mut [Piece], len: usize) -> Result<usize, Errno> {
@@ -147,6 +155,8 @@ impl RawSocket {
         check_len(unsafe { ktcp_send(self.0.as_ptr(), pieces.as_mut_ptr(), pieces.len(), len) })
     }
 
+    /// Receives what is there of `len` bytes; returns how many that is.
+    ///
     /// # Safety
     /// The pieces are valid for writes.
     pub(crate) unsafe fn recv(&self, pieces: &mut [Piece], len: usize) -> Result<usize, Errno> {
@@ -186,6 +196,8 @@ unsafe impl Send for RawTimer {}
 unsafe impl Sync for RawTimer {}
 
 impl RawTimer {
+    /// Makes a timer, which queues the owner.
+    ///
     /// # Safety
     /// The owner lives until the timer is dropped.
     pub(crate) unsafe fn new(owner: *const Work) -> Option<Self> {

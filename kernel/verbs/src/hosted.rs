@@ -54,6 +54,8 @@ impl RawDomain {
         })))
     }
 
+    /// Maps memory for the device; returns how many pieces it has.
+    ///
     /// # Safety
     /// As the kernel's.
     pub(crate) unsafe fn map(
@@ -78,6 +80,8 @@ impl RawDomain {
 pub(crate) struct RawRegion(usize);
 
 impl RawRegion {
+    /// Registers memory for peers; returns it and its key.
+    ///
     /// # Safety
     /// As the kernel's.
     pub(crate) unsafe fn new(
@@ -109,12 +113,16 @@ impl Drop for RawRegion {
 pub(crate) struct RawLink(usize);
 
 impl RawLink {
+    /// Makes a link, whose events queue the owner.
+    ///
     /// # Safety
     /// As the kernel's.
     pub(crate) unsafe fn open(owner: *const Task) -> Result<Self, Errno> {
         Ok(Self(with(|world| keep(&mut world.links, Link::new(owner)))))
     }
 
+    /// Gives the link another owner, which its events queue.
+    ///
     /// # Safety
     /// As the kernel's.
     pub(crate) unsafe fn set_owner(&self, owner: *const Task) {
@@ -234,6 +242,8 @@ impl RawLink {
         came.map(|came| *event = came).is_some()
     }
 
+    /// Makes the queues.
+    ///
     /// # Safety
     /// As the kernel's.
     pub(crate) unsafe fn open_queues(&self, of: &RawDomain, _: u32, _: u32) -> Result<(), Errno> {
@@ -245,6 +255,8 @@ impl RawLink {
         self.disconnect();
     }
 
+    /// Gives work to the queue of sends.
+    ///
     /// # Safety
     /// As the kernel's.
     pub(crate) unsafe fn post(&self, id: u64, list: &[Piece], work: Work) -> Result<(), Errno> {
@@ -259,6 +271,8 @@ impl RawLink {
         Ok(())
     }
 
+    /// Gives a receive to the device.
+    ///
     /// # Safety
     /// As the kernel's.
     pub(crate) unsafe fn post_receive(&self, id: u64, list: &[Piece]) -> Result<(), Errno> {

@@ -112,6 +112,8 @@ impl RawDomain {
         Handle::new(domain, status).map(Self)
     }
 
+    /// Maps memory for the device; returns how many pieces it has.
+    ///
     /// # Safety
     /// The memory stays valid until it is unmapped.
     pub(crate) unsafe fn map(
@@ -145,6 +147,8 @@ impl Drop for RawDomain {
 pub(crate) struct RawRegion(Handle);
 
 impl RawRegion {
+    /// Registers memory for peers; returns it and its key.
+    ///
     /// # Safety
     /// The memory stays valid until the region is dropped, which is before its domain is.
     pub(crate) unsafe fn new(
@@ -183,6 +187,8 @@ impl Drop for RawRegion {
 pub(crate) struct RawLink(Handle);
 
 impl RawLink {
+    /// Makes a link, whose events queue the owner.
+    ///
     /// # Safety
     /// The owner lives until the link is dropped, or has another owner.
     pub(crate) unsafe fn open(owner: *const Task) -> Result<Self, Errno> {
@@ -192,6 +198,8 @@ impl RawLink {
         Handle::new(link, status).map(Self)
     }
 
+    /// Gives the link another owner, which its events queue.
+    ///
     /// # Safety
     /// As [`RawLink::open`].
     pub(crate) unsafe fn set_owner(&self, owner: *const Task) {
@@ -269,6 +277,8 @@ impl RawLink {
         unsafe { kv_link_event(self.0.get(), event) }
     }
 
+    /// Makes the queues.
+    ///
     /// # Safety
     /// The domain lives longer than the link.
     pub(crate) unsafe fn open_queues(
@@ -301,6 +311,8 @@ impl RawLink {
         check(unsafe { kv_post(self.0.get(), &raw const work) }).map(drop)
     }
 
+    /// Gives a receive to the device.
+    ///
     /// # Safety
     /// As [`RawLink::post`].
     pub(crate) unsafe fn post_receive(&self, id: u64, list: &[Piece]) -> Result<(), Errno> {

@@ -104,6 +104,8 @@ impl<P: Provider> Endpoint<P> {
 }
 
 impl<P: Provider> Profile<P> {
+    /// Returns the profile that a handle belongs to.
+    ///
     /// # Safety
     /// The handle is one of [`Endpoint::ops_open`], and open.
     unsafe fn of<'a>(profile: *mut fid_profile) -> &'a Self {

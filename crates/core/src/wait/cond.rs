@@ -80,6 +80,8 @@ impl Cond {
         }
     }
 
+    /// Wakes all threads that wait.
+    ///
     /// # Safety
     /// The caller holds the mutex.
     unsafe fn broadcast(&self) {

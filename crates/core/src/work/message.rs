@@ -61,6 +61,8 @@ struct Pieces<T> {
 }
 
 impl<T: Copy> Pieces<T> {
+    /// Copies a list and its descriptors.
+    ///
     /// # Safety
     /// Both lists are null or have `count` entries.
     unsafe fn copy(list: *const T, desc: *const *mut c_void, count: usize) -> Result<Self, Errno> {
@@ -83,6 +85,8 @@ impl<T: Copy> Pieces<T> {
     }
 }
 
+/// Copies a list that the application passes.
+///
 /// # Safety
 /// `list` is null or has `count` entries.
 unsafe fn copied<T: Copy>(list: *const T, count: usize) -> Result<Box<[T]>, Errno> {
@@ -175,6 +179,8 @@ impl Post {
 }
 
 impl Message {
+    /// Posts the operation at an endpoint; returns what the call returns.
+    ///
     /// # Safety
     /// The endpoint is open, and what the message points to is valid.
     unsafe fn post(&self, ep: *mut fid_ep, context: *mut c_void, flags: u64) -> isize {
@@ -218,6 +224,8 @@ impl Message {
     }
 }
 
+/// Posts an atomic that fetches.
+///
 /// # Safety
 /// As for [`Message::post`].
 unsafe fn post_fetch(
@@ -239,6 +247,8 @@ unsafe fn post_fetch(
     }
 }
 
+/// Posts an atomic that compares.
+///
 /// # Safety
 /// As for [`Message::post`].
 unsafe fn post_compare(ep: *mut fid_ep, msg: &fi_msg_atomic, all: &Compare, flags: u64) -> isize {
@@ -308,6 +318,8 @@ fn with_operand(
 
 type Copied = Result<(*mut fid_ep, u64, *mut c_void, Message), Errno>;
 
+/// Copies the description of a message without a tag.
+///
 /// # Safety
 /// The description is a `fi_op_msg`.
 unsafe fn plain(work: &fi_deferred_work) -> Copied {
@@ -326,6 +338,8 @@ unsafe fn plain(work: &fi_deferred_work) -> Copied {
     Ok((op.ep, op.flags, op.msg.context, message))
 }
 
+/// Copies the description of a tagged message.
+///
 /// # Safety
 /// The description is a `fi_op_tagged`.
 unsafe fn tagged(work: &fi_deferred_work) -> Copied {
@@ -344,6 +358,8 @@ unsafe fn tagged(work: &fi_deferred_work) -> Copied {
     Ok((op.ep, op.flags, op.msg.context, message))
 }
 
+/// Copies the description of a read or write.
+///
 /// # Safety
 /// The description is a `fi_op_rma`.
 unsafe fn access(work: &fi_deferred_work) -> Copied {
@@ -360,6 +376,8 @@ unsafe fn access(work: &fi_deferred_work) -> Copied {
     Ok((op.ep, op.flags, op.msg.context, message))
 }
 
+/// Copies the description of an atomic.
+///
 /// # Safety
 /// The description is a `fi_op_atomic`.
 unsafe fn atomic(work: &fi_deferred_work) -> Copied {
@@ -372,6 +390,8 @@ unsafe fn atomic(work: &fi_deferred_work) -> Copied {
     }
 }
 
+/// Copies the description of an atomic that fetches.
+///
 /// # Safety
 /// The description is a `fi_op_fetch_atomic`.
 unsafe fn fetch(work: &fi_deferred_work) -> Copied {
@@ -385,6 +405,8 @@ unsafe fn fetch(work: &fi_deferred_work) -> Copied {
     }
 }
 
+/// Copies the description of an atomic that compares.
+///
 /// # Safety
 /// The description is a `fi_op_compare_atomic`.
 unsafe fn compare(work: &fi_deferred_work) -> Copied {
@@ -403,6 +425,8 @@ unsafe fn compare(work: &fi_deferred_work) -> Copied {
     }
 }
 
+/// Copies the operands of an atomic, and the places in the peer's memory.
+///
 /// # Safety
 /// The message is described as fi_atomic(3) says.
 unsafe fn operand(msg: &fi_msg_atomic) -> Result<(Pieces<fi_ioc>, Box<[fi_rma_ioc]>), Errno> {
@@ -413,6 +437,8 @@ unsafe fn operand(msg: &fi_msg_atomic) -> Result<(Pieces<fi_ioc>, Box<[fi_rma_io
     }
 }
 
+/// Copies the list of where fetched values go.
+///
 /// # Safety
 /// The lists have as many entries as it says.
 unsafe fn fetched(fetch: &fi_msg_fetch) -> Result<Pieces<fi_ioc>, Errno> {
@@ -420,6 +446,8 @@ unsafe fn fetched(fetch: &fi_msg_fetch) -> Result<Pieces<fi_ioc>, Errno> {
     unsafe { Pieces::copy(fetch.msg_iov, fetch.desc, fetch.iov_count) }
 }
 
+/// Copies the list of the values to compare with.
+///
 /// # Safety
 /// The lists have as many entries as it says.
 unsafe fn compared(compare: &fi_msg_compare) -> Result<Pieces<fi_ioc>, Errno> {
@@ -427,6 +455,8 @@ unsafe fn compared(compare: &fi_msg_compare) -> Result<Pieces<fi_ioc>, Errno> {
     unsafe { Pieces::copy(compare.msg_iov, compare.desc, compare.iov_count) }
 }
 
+/// Returns whether operations can be posted at an object.
+///
 /// # Safety
 /// `ep` is an open object.
 unsafe fn is_endpoint(ep: *mut fid_ep) -> bool {

@@ -69,6 +69,8 @@ const IMPORTER: fi_ops = fi_ops {
     ..fi_ops::NONE
 };
 
+/// Releases the handle.
+///
 /// # Safety
 /// As for fi_close(3).
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {

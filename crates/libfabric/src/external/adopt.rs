@@ -33,6 +33,8 @@ pub(super) unsafe fn adopt(external: &External, list: *mut fi_info, version: u32
     list
 }
 
+/// Gives an entry of an external provider the names and the version that the application sees.
+///
 /// # Safety
 /// The entry is valid.
 unsafe fn name(entry: &mut fi_info, external: &External, version: u32) {

@@ -168,6 +168,8 @@ unsafe fn filtered(mut list: *mut fi_info, request: &InfoRequest<'_>) -> *mut fi
     kept
 }
 
+/// Returns whether an entry of an external provider matches the request.
+///
 /// # Safety
 /// Entry and hints are valid.
 unsafe fn is_wanted(entry: &fi_info, request: &InfoRequest<'_>) -> bool {

@@ -106,6 +106,8 @@ opened!(
     fid_xpu_ctx
 );
 
+/// Puts a wrapper in the place of a handle that the provider has opened.
+///
 /// # Safety
 /// If the call succeeded, the provider stored a new handle in `place`.
 unsafe fn opened<T: Class>(place: *mut *mut T, hooks: &Arc<Hooks>, succeeded: bool) {

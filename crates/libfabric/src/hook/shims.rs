@@ -22,6 +22,8 @@ macro_rules! shims {
             use super::*;
 
             $(
+                /// Calls the hooks, and then the provider's operation of the same name.
+                ///
                 /// # Safety
                 /// The first argument is a wrapper of this class; the others are those of the operation.
                 pub(in super::super) unsafe extern "C" fn $op<T: Has<oxifabric_abi::$table>>(

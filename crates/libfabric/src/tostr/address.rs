@@ -38,6 +38,8 @@ pub(super) unsafe fn write(out: &mut Writer<'_>, format: u32, addr: *const c_voi
     }
 }
 
+/// Writes a socket address, by its family.
+///
 /// # Safety
 ///
 /// `addr` must point to a socket address of the family that it names.
@@ -53,6 +55,8 @@ unsafe fn socket(out: &mut Writer<'_>, addr: *const c_void, with_ib: bool) {
     }
 }
 
+/// Writes an IPv4 address and its port.
+///
 /// # Safety
 ///
 /// `addr` must point to a `sockaddr_in`.
@@ -66,6 +70,8 @@ unsafe fn inet(out: &mut Writer<'_>, addr: *const c_void) {
     let _ = write!(out, "fi_sockaddr_in://{ip}:{}", u16::from_be(addr.sin_port));
 }
 
+/// Writes an IPv6 address and its port.
+///
 /// # Safety
 ///
 /// `addr` must point to a `sockaddr_in6`.
@@ -80,6 +86,8 @@ unsafe fn inet6(out: &mut Writer<'_>, addr: *const c_void) {
     let _ = write!(out, "fi_sockaddr_in6://[{ip}]:{port}");
 }
 
+/// Writes an InfiniBand address.
+///
 /// # Safety
 ///
 /// `addr` must point to an InfiniBand socket address.
@@ -144,6 +152,8 @@ unsafe fn device(out: &mut Writer<'_>, format: u32, addr: *const c_void) {
     };
 }
 
+/// Reads a value at an offset, whatever its alignment.
+///
 /// # Safety
 ///
 /// `addr` must point to at least `offset` bytes and a `T` behind them, of any bits.

@@ -5,6 +5,8 @@ use super::writer::{Rows, Writer};
 use oxifabric_abi::compat::{fi_cntr_attr_1_9, fi_cq_attr_1_9};
 use oxifabric_abi::*;
 
+/// Writes the transmit attributes.
+///
 /// # Safety
 ///
 /// `attr` must be null or valid.
@@ -24,6 +26,8 @@ pub(super) unsafe fn tx_attr(out: &mut Writer<'_>, outer: &'static str, attr: *c
     rows.hex("tclass", attr.tclass.into());
 }
 
+/// Writes the receive attributes.
+///
 /// # Safety
 ///
 /// `attr` must be null or valid.
@@ -40,6 +44,8 @@ pub(super) unsafe fn rx_attr(out: &mut Writer<'_>, outer: &'static str, attr: *c
     rows.value("iov_limit", attr.iov_limit);
 }
 
+/// Writes the attributes of an endpoint.
+///
 /// # Safety
 ///
 /// `attr` must be null or valid.
@@ -75,6 +81,8 @@ fn context_count(rows: &mut Rows<'_, '_>, key: &str, count: usize) {
     }
 }
 
+/// Writes the attributes of a domain.
+///
 /// # Safety
 ///
 /// `attr` must be null or valid.
@@ -124,6 +132,8 @@ fn domain_limits(rows: &mut Rows<'_, '_>, attr: &fi_domain_attr) {
     rows.value("mr_iov_limit", attr.mr_iov_limit);
 }
 
+/// Writes the attributes of a fabric.
+///
 /// # Safety
 ///
 /// `attr` must be null or valid.
@@ -152,6 +162,8 @@ fn version(rows: &mut Rows<'_, '_>, key: &str, version: u32) {
     );
 }
 
+/// Writes the attributes of an address vector.
+///
 /// # Safety
 ///
 /// What `attr` points to must be valid.
@@ -165,6 +177,8 @@ pub(super) unsafe fn av_attr(out: &mut Writer<'_>, attr: &fi_av_attr) {
     rows.flags("flags", names::AV_FLAGS, attr.flags);
 }
 
+/// Writes the attributes of a completion queue.
+///
 /// # Safety
 ///
 /// `attr` must be valid; only under the flag `FI_XPU` it need reach to its last member.
@@ -195,6 +209,8 @@ pub(super) fn mr_attr(out: &mut Writer<'_>, attr: &fi_mr_attr) {
     rows.name("iface", names::HMEM_IFACE, attr.iface);
 }
 
+/// Writes the attributes of a counter.
+///
 /// # Safety
 ///
 /// `attr` must be valid; only under the flag `FI_XPU` it need reach to its last member.

@@ -6,6 +6,8 @@ use core::ffi::c_void;
 use core::mem::offset_of;
 use oxifabric_abi::*;
 
+/// Writes an entry of fi_getinfo(3).
+///
 /// # Safety
 ///
 /// Everything that `info` points to must be valid or null.
@@ -30,6 +32,8 @@ pub(super) unsafe fn info(out: &mut Writer<'_>, info: &fi_info) {
     }
 }
 
+/// Writes the address of an endpoint, or that there is none.
+///
 /// # Safety
 ///
 /// `addr` must be null or an address of the format.

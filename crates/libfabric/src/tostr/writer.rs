@@ -201,6 +201,8 @@ impl<'w, 'a> Rows<'w, 'a> {
         self.row(key, |out| out.pointer(pointer.cast()));
     }
 
+    /// Writes a row with a C string.
+    ///
     /// # Safety
     ///
     /// `text` must be null or a valid C string.

@@ -120,18 +120,26 @@ unsafe fn copy_in_turns(from: *const u8, to: *mut u8, len: usize) {
 /// What one instruction moves, from and to any address. Any bytes are a value. The address of those with `at` is a sum
 /// that the instruction makes itself.
 trait Unit: Copy {
+    /// Reads a value, whatever its alignment.
+    ///
     /// # Safety
     /// `from` is valid for reads of its size.
     unsafe fn load(from: *const u8) -> Self;
 
+    /// Reads a value at an offset.
+    ///
     /// # Safety
     /// As for `load`, `at` bytes behind `from`.
     unsafe fn load_at(from: *const u8, at: usize) -> Self;
 
+    /// Writes the value, whatever the alignment.
+    ///
     /// # Safety
     /// `to` is valid for writes of its size.
     unsafe fn store(self, to: *mut u8);
 
+    /// Writes the value at an offset.
+    ///
     /// # Safety
     /// As for `store`, `at` bytes behind `to`.
     unsafe fn store_at(self, to: *mut u8, at: usize);

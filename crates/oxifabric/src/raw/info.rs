@@ -226,6 +226,8 @@ impl Drop for InfoHandle {
     }
 }
 
+/// Returns a C string of an entry; an empty one for null, or if it is not UTF-8.
+///
 /// # Safety
 ///
 /// `text` must be null or a string that lives as long as the result.
@@ -237,6 +239,8 @@ unsafe fn text<'a>(text: *const c_char) -> &'a str {
     unsafe { CStr::from_ptr(text) }.to_str().unwrap_or_default()
 }
 
+/// Returns bytes that an entry points to; none for null.
+///
 /// # Safety
 ///
 /// `start` must be null or have `len` bytes that live as long as the result.

@@ -156,6 +156,8 @@ impl Library {
     }
 }
 
+/// Copies what a library tells of a parameter.
+///
 /// # Safety
 ///
 /// The strings of the parameter must be valid.

@@ -6,6 +6,8 @@
 pub trait Plain: Copy + Send + Sync + 'static + sealed::Sealed {}
 
 pub(super) mod sealed {
+    /// Types whose values are plain bytes.
+    ///
     /// # Safety
     ///
     /// Any bytes must be a value of the type, and it must have no padding.

@@ -226,6 +226,8 @@ impl EndpointObject {
     }
 }
 
+/// Posts an operation; returns what the call returns.
+///
 /// # Safety
 ///
 /// The endpoint must be open, the slot filled for this operation, the descriptor that of its memory, and `addr` one of its
@@ -272,6 +274,8 @@ unsafe fn call(
     }
 }
 
+/// Posts an operation by a call that takes a message structure.
+///
 /// # Safety
 ///
 /// As for [`call`].
@@ -353,6 +357,8 @@ unsafe fn call_msg(
     }
 }
 
+/// Posts an atomic on several elements.
+///
 /// # Safety
 ///
 /// As for [`call`]; the rows must be within the memory of the operation.
@@ -395,6 +401,8 @@ unsafe fn call_elements(
     }
 }
 
+/// Posts an atomic on one element.
+///
 /// # Safety
 ///
 /// As for [`call`].
