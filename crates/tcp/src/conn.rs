@@ -19,15 +19,15 @@ use crate::sys::{Delivery, Interest, Socket};
 /// Bytes from this host that may wait for their reader: more than a sender can have under way (below), so that a
 /// sender's own calls carry its bytes all the way. What waits for room at the receiver is carried by the receiver's
 /// processor, while it reads, and the sender's idles. The kernel itself would let up to 32 MiB wait.
-const LOCAL_ARRIVALS: i32 = 2_000_000;
+const LOCAL_RECEIVE_BUFFER: i32 = 2_000_000;
 
 /// Bytes to this host that may be accepted and not have arrived. There is no distance to bridge, so more would only
 /// push what is read next out of the processor's cache.
-const LOCAL_DEPARTURES: i32 = 512 * 1024;
+const LOCAL_SEND_BUFFER: i32 = 512 * 1024;
 
 /// Bytes to this host that may wait for room at the receiver. With a quarter of this, windows of messages of 512 KiB lost a fifth of
 /// their rate to calls that took a part of one.
-const LOCAL_UNSENT: i32 = 512 * 1024;
+const LOCAL_NOTSENT_LOWAT: i32 = 512 * 1024;
 
 /// Maximum number of large bodies that leave between two polls. Meanwhile nothing is read, and what comes leaves the
 /// caches.
@@ -176,10 +176,10 @@ impl SendingHalf for FlushedHalf {
 /// Prepares a socket whose peer is on this host; returns the length of its segments. No option is required: without it
 /// the kernel chooses.
 fn prepare_local(socket: &Socket) -> Option<NonZeroUsize> {
-    let _ = socket.arrivals_within(LOCAL_ARRIVALS);
-    let _ = socket.departures_within(LOCAL_DEPARTURES);
-    let _ = socket.unsent_within(LOCAL_UNSENT);
-    let _ = socket.unpaced();
+    let _ = socket.set_receive_buffer_size(LOCAL_RECEIVE_BUFFER);
+    let _ = socket.set_send_buffer_size(LOCAL_SEND_BUFFER);
+    let _ = socket.set_notsent_lowat(LOCAL_NOTSENT_LOWAT);
+    let _ = socket.set_congestion_reno();
     socket.segment().ok().and_then(NonZeroUsize::new)
 }
 
@@ -302,7 +302,7 @@ mod tests {
         let emitted = FrameHeader::new(Op::Msg).emit(&[], &mut header, dialect);
         let header = &header[..emitted.expect("there is room")];
         // Many empty messages are in the socket at once.
-        let _ = b.socket().departures_within(1 << 20);
+        let _ = b.socket().set_send_buffer_size(1 << 20);
         let sent = b.socket().send(&header.repeat(20_000));
         let sent = sent.expect("an empty socket takes bytes");
         assert!(sent > MOST, "the socket took {sent} bytes only");

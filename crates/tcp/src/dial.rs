@@ -81,7 +81,7 @@ impl ConnDriver {
         conns.undated = true;
         // Without the bound the kernel alone decides when a host counts as gone.
         let timeout = conns.reactor.params.user_timeout;
-        let _ = dial.socket.answered_within(timeout);
+        let _ = dial.socket.set_user_timeout(timeout);
         let poller = &conns.reactor.poller;
         send_cm(&dial.socket, dial.attempt.connected())?;
         let watched = poller.change(dial.socket.fd(), key, Interest::READ);
@@ -94,7 +94,7 @@ impl ConnDriver {
     pub(crate) fn agreed(&mut self, conns: &mut Conns, negotiated: Negotiated) {
         if let ConnState::Dialing(dial) = self.replace(ConnState::Idle) {
             // From here on a peer that does not read for a while does not count as down.
-            let _ = dial.socket.answered_within(Duration::ZERO);
+            let _ = dial.socket.set_user_timeout(Duration::ZERO);
             self.establish(conns, dial.socket, negotiated, true);
         }
     }

@@ -38,7 +38,7 @@ impl Listener {
             (0, None) => bound(at)?,
             _ => {
                 let socket = Socket::open(at)?;
-                socket.reuse_address()?;
+                socket.set_reuse_address()?;
                 socket.bind(at)?;
                 socket
             }
@@ -57,7 +57,7 @@ impl Listener {
         self.socket.listen(BACKLOG)?;
         // Without it connections wait in the kernel until there are descriptors again.
         self.spare = keep().ok();
-        self.socket.reuse_address()
+        self.socket.set_reuse_address()
     }
 
     /// Refuses some of the waiting connections, so that later ones do not all wait behind them. Returns how many were

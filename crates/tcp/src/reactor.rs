@@ -136,11 +136,11 @@ impl Reactor {
     /// Sets the options that every connection has.
     pub(crate) fn prepare(&self, socket: &Socket, is_v4: bool) -> io::Result<()> {
         if self.params.no_delay {
-            socket.no_delay()?;
+            socket.set_nodelay()?;
         }
         if self.params.keep_alive {
             let bound = self.params.user_timeout;
-            socket.keep_alive(match bound.is_zero() {
+            socket.set_keepalive(match bound.is_zero() {
                 true => KEEPALIVE_DEFAULT,
                 false => bound,
             })?;
@@ -153,7 +153,7 @@ impl Reactor {
     pub(crate) fn mark(&self, socket: &Socket, is_v4: bool) {
         if let Some(dscp) = self.dscp {
             // Optional: what the network makes of it is up to the network.
-            let _ = socket.mark(dscp, is_v4);
+            let _ = socket.set_dscp(dscp, is_v4);
         }
     }
 }

@@ -60,7 +60,7 @@ impl TcpLink {
         let ConnState::Ready(conn) = &peer.driver.state else {
             return self.refuse(&request);
         };
-        let asked = conn.socket().probe(PROBES);
+        let asked = conn.socket().set_keepalive_at_once(PROBES);
         if asked.is_err() || request.conn.unwatch(&self.conns.reactor).is_err() {
             return self.refuse(&request);
         }
@@ -133,7 +133,7 @@ impl TcpLink {
                 let reactor = &self.conns.reactor;
                 let _ = match reactor.params.keep_alive {
                     true => reactor.prepare(conn.socket(), peer.driver.at.is_ipv4()),
-                    false => conn.socket().let_alone(),
+                    false => conn.socket().clear_keepalive(),
                 };
             }
         }

@@ -39,7 +39,7 @@ impl TcpLink {
             let mut from = *name;
             from.set_port(0);
             // Without it the system merely runs out of ports earlier.
-            let _ = socket.bind_address_only();
+            let _ = socket.set_bind_address_no_port();
             socket.bind(&from)?;
         }
         Ok(socket)

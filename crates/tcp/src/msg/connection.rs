@@ -345,12 +345,12 @@ fn bound(at: &SocketAddr) -> io::Result<Socket> {
     let socket = Socket::open(at)?;
     if at.port() != 0 {
         // Connections of an earlier owner may linger.
-        socket.reuse_address()?;
+        socket.set_reuse_address()?;
     } else if at.ip().is_unspecified() {
         return Ok(socket);
     } else {
         // Without it the system merely runs out of ports earlier.
-        let _ = socket.bind_address_only();
+        let _ = socket.set_bind_address_no_port();
     }
     socket.bind(at)?;
     Ok(socket)

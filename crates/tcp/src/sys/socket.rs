@@ -120,7 +120,7 @@ impl Socket {
 
     /// Bounds what may arrive before it is read (socket(7), SO_RCVBUF, which counts the kernel's own needs too). Where the
     /// system allows less, it is left to the kernel, which may choose more by itself (tcp(7), tcp_rmem).
-    pub(crate) fn arrivals_within(&self, bytes: libc::c_int) -> io::Result<()> {
+    pub(crate) fn set_receive_buffer_size(&self, bytes: libc::c_int) -> io::Result<()> {
         static ALLOWED: LazyLock<i64> = LazyLock::new(|| {
             let limit = fs::read_to_string("/proc/sys/net/core/rmem_max");
             limit
@@ -135,18 +135,18 @@ impl Socket {
     }
 
     /// Bounds what may be sent before the peer has confirmed it (socket(7), SO_SNDBUF).
-    pub(crate) fn departures_within(&self, bytes: libc::c_int) -> io::Result<()> {
+    pub(crate) fn set_send_buffer_size(&self, bytes: libc::c_int) -> io::Result<()> {
         self.set(libc::SOL_SOCKET, libc::SO_SNDBUF, bytes)
     }
 
     /// Bounds what may be accepted before it can leave (tcp(7), TCP_NOTSENT_LOWAT).
-    pub(crate) fn unsent_within(&self, bytes: libc::c_int) -> io::Result<()> {
+    pub(crate) fn set_notsent_lowat(&self, bytes: libc::c_int) -> io::Result<()> {
         self.set(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
     }
 
     /// Sends bytes as fast as the peer takes them: other algorithms than this one, which every process may choose, pace
     /// them by a clock (tcp(7), TCP_CONGESTION).
-    pub(crate) fn unpaced(&self) -> io::Result<()> {
+    pub(crate) fn set_congestion_reno(&self) -> io::Result<()> {
         const RENO: &[u8] = b"reno";
         // SAFETY: the name is valid for reads of its length.
         check(unsafe {
@@ -189,22 +189,22 @@ impl Socket {
         }
     }
 
-    pub(crate) fn reuse_address(&self) -> io::Result<()> {
+    pub(crate) fn set_reuse_address(&self) -> io::Result<()> {
         self.set(libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)
     }
 
-    pub(crate) fn no_delay(&self) -> io::Result<()> {
+    pub(crate) fn set_nodelay(&self) -> io::Result<()> {
         self.set(libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)
     }
 
     /// Allows a later connect() to choose the port that [`Socket::bind`] left open, so that many outgoing connections
     /// do not use up the ports.
-    pub(crate) fn bind_address_only(&self) -> io::Result<()> {
+    pub(crate) fn set_bind_address_no_port(&self) -> io::Result<()> {
         self.set(libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
     }
 
     /// Probes a silent peer (keepalive), so that its loss is noticed within that time.
-    pub(crate) fn keep_alive(&self, within: Duration) -> io::Result<()> {
+    pub(crate) fn set_keepalive(&self, within: Duration) -> io::Result<()> {
         let idle_s = (within.as_secs() / 2).clamp(1, 32_767) as i32;
         self.set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
         self.set(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, idle_s)?;
@@ -214,7 +214,7 @@ impl Socket {
 
     /// Asks the host of an idle peer at once, and then each second, whether the connection is there (keepalive); this
     /// many questions without an answer end it.
-    pub(crate) fn probe(&self, questions: i32) -> io::Result<()> {
+    pub(crate) fn set_keepalive_at_once(&self, questions: i32) -> io::Result<()> {
         self.set(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 1)?;
         self.set(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, questions)?;
         self.set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
@@ -222,8 +222,8 @@ impl Socket {
         self.set(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 1)
     }
 
-    /// Ends what [`Socket::probe`] began: a silent peer is left alone.
-    pub(crate) fn let_alone(&self) -> io::Result<()> {
+    /// Ends what [`Socket::set_keepalive_at_once`] began: a silent peer is left alone.
+    pub(crate) fn clear_keepalive(&self) -> io::Result<()> {
         self.set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 0)
     }
 
@@ -240,13 +240,13 @@ impl Socket {
 
     /// Ends the connection when the peer's host leaves what was sent unanswered for this long; zero leaves that to the
     /// kernel (tcp(7), TCP_USER_TIMEOUT).
-    pub(crate) fn answered_within(&self, limit: Duration) -> io::Result<()> {
+    pub(crate) fn set_user_timeout(&self, limit: Duration) -> io::Result<()> {
         let millis = libc::c_int::try_from(limit.as_millis()).unwrap_or(libc::c_int::MAX);
         self.set(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, millis)
     }
 
     /// Marks what is sent with a DSCP value (RFC 2474).
-    pub(crate) fn mark(&self, dscp: u8, v4: bool) -> io::Result<()> {
+    pub(crate) fn set_dscp(&self, dscp: u8, v4: bool) -> io::Result<()> {
         let field = libc::c_int::from(dscp) << 2;
         match v4 {
             true => self.set(libc::IPPROTO_IP, libc::IP_TOS, field),
