@@ -34,6 +34,7 @@ mod mr;
 mod multicast;
 pub mod params;
 mod passive;
+mod patience;
 mod poll_set;
 mod progress;
 pub mod provider_entry;

@@ -2,7 +2,6 @@
 
 use core::ffi::c_int;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 use oxifabric_abi::fid;
 use oxifabric_provider::device::{Device, Provider};
@@ -12,12 +11,7 @@ use oxifabric_types::Errno;
 use super::Endpoint;
 use super::context_pair::Direction;
 use crate::lock::lock;
-
-/// How long sends may stand still before they are given up.
-const STILL: Duration = Duration::from_secs(1);
-
-/// How long closing takes at most.
-const AT_MOST: Duration = Duration::from_secs(5);
+use crate::patience::Patience;
 
 impl<P: Provider> Endpoint<P> {
     pub(super) unsafe extern "C" fn close(fid: *mut fid) -> c_int {
@@ -48,8 +42,7 @@ impl<P: Provider> Endpoint<P> {
     /// # Errors
     /// `BUSY` when transfers stand still in the middle; their buffers are still in use.
     pub(super) fn quiesce(&self, direction: Direction) -> Result<(), Errno> {
-        let begin = Instant::now();
-        let mut moved = begin;
+        let mut patience = Patience::begin();
         let state = &mut *self.state.lock();
         loop {
             let quiet = match direction {
@@ -65,33 +58,22 @@ impl<P: Provider> Endpoint<P> {
             if quiet || !state.enabled {
                 return Ok(());
             }
-            let now = Instant::now();
-            if state.progress() > 0 {
-                moved = now;
-            } else if now - moved > STILL || now - begin > AT_MOST {
+            if !patience.lasts(state.progress()) {
                 return Err(Errno::BUSY);
-            } else {
-                std::thread::yield_now();
             }
         }
     }
 
     /// Drops what the device drops ([`Device::discards`]), sends what else can be sent, for a bounded time, drops the rest without completions, and announces the close to all peers.
     fn drain(&self) {
-        let begin = Instant::now();
-        let mut moved = begin;
+        let mut patience = Patience::begin();
         let mut state = self.state.lock();
         if state.enabled && state.device.discards() {
             state.operations.discard_lent();
         }
         while state.enabled && !(state.operations.is_idle() && state.device.idle()) {
-            let now = Instant::now();
-            if state.progress() > 0 {
-                moved = now;
-            } else if now - moved > STILL || now - begin > AT_MOST {
+            if !patience.lasts(state.progress()) {
                 break;
-            } else {
-                std::thread::yield_now();
             }
         }
         let state = &mut *state;

@@ -8,7 +8,7 @@
 use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use oxifabric_types::Errno;
 
@@ -16,12 +16,7 @@ use crate::cntr::Cntr;
 use crate::drive::{Drive, same};
 use crate::handle::Ref;
 use crate::lock::lock;
-
-/// How long an access may stand still before the region counts as busy.
-const STILL: Duration = Duration::from_secs(1);
-
-/// How long closing a region takes at most.
-const AT_MOST: Duration = Duration::from_secs(5);
+use crate::patience::{CLOSE_TIMEOUT, Patience};
 
 /// What reaches the regions of a domain, and what counts there.
 #[derive(Default)]
@@ -156,19 +151,11 @@ impl RmaTargets {
         let lists = lock(&self.lists);
         lists.revoke_access();
         let in_use = |reach: &&Reach| reach.get().uses_region(key);
-        let begin = Instant::now();
-        let mut moved = begin;
+        let mut patience = Patience::begin();
         while lists.endpoints.iter().any(|reach| in_use(&reach)) {
-            let now = Instant::now();
-            let events: usize = lists.endpoints.iter().map(|to| to.get().progress()).sum();
-            if events > 0 {
-                moved = now;
-            }
-            if now - moved > STILL || now - begin > AT_MOST {
+            let events = lists.endpoints.iter().map(|to| to.get().progress()).sum();
+            if !patience.lasts(events) {
                 return false;
-            }
-            if events == 0 {
-                std::thread::yield_now();
             }
         }
         true
@@ -179,7 +166,7 @@ impl RmaTargets {
 fn close_access(endpoint: &dyn Drive) {
     endpoint.open_access(false);
     let begin = Instant::now();
-    while endpoint.is_accessed() && begin.elapsed() < AT_MOST {
+    while endpoint.is_accessed() && begin.elapsed() < CLOSE_TIMEOUT {
         std::thread::yield_now();
     }
 }
