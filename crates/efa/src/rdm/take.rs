@@ -86,73 +86,55 @@ impl EfaRdm {
 
     fn take_message(&mut self, peer: PeerId, message: &Message<'_>, sink: &mut impl Sink) -> Taken {
         let message = &as_it_travels(message);
-        let kind = match message.tag {
-            None => (Kind::Msg, Kind::MsgRts),
-            Some(_) => (Kind::Tagged, Kind::TaggedRts),
-        };
-        let mut header = Header {
-            kind: kind.0,
-            flags: flags(message.data, message.wants_receipt),
-            id: 0,
-            tag: message.tag.unwrap_or(0),
-            data: message.data.unwrap_or(0),
-            len: message.body.len() as u64,
-        };
-        let (len, stage) = match message.form {
-            Form::Eager => return self.take_whole(peer, message, &mut header, sink),
+        match message.form {
+            Form::Eager => self.take_whole(peer, message, sink),
             // All of it came with the announcement.
             Form::Long { len, .. } if len == message.body.len() as u64 => {
-                return self.take_whole(peer, message, &mut header, sink);
+                self.take_whole(peer, message, sink)
             }
-            Form::Medium { len, .. } => (len, Stage::Unasked),
-            Form::Long { len, .. } => (len, Stage::Announced),
-            Form::Read { len, .. } | Form::Runt { len, .. } => (len, Stage::Readable),
-        };
-        let is_medium = matches!(message.form, Form::Medium { .. });
-        let kept = if is_medium { 0 } else { message.body.len() };
-        if kept as u64 >= len {
-            return Taken::Broken;
+            _ => self.take_first(peer, message, sink),
         }
-        // Of a message that is read all is read, so the parts that are sent are counted, and not kept.
-        let memory = match message.form {
-            Form::Runt { .. } if !self.reach.reads => return Taken::Broken,
-            Form::Runt { memory, .. } | Form::Read { memory, .. } => {
-                let Some(memory) = readable(&memory, len) else {
-                    return Taken::Broken;
-                };
-                let is_runt = matches!(message.form, Form::Runt { .. });
-                (is_runt || self.reads_now()).then_some(memory)
-            }
-            _ => None,
-        };
-        let first = match message.form {
-            Form::Long { .. } => first_part(message.body),
-            _ => Vec::new(),
-        };
-        let incoming = Incoming {
-            message: Some(message.number),
-            len,
-            received: 0,
-            send_id: message.send_id,
-            wants_receipt: message.wants_receipt,
-            stage,
-            is_anew: false,
-            runt: match message.form {
-                Form::Runt { runt, .. } => runt.saturating_sub(message.body.len() as u64),
-                _ => 0,
-            },
-            is_read: false,
-            first,
-        };
-        let Some(id) = self
-            .operations
-            .insert(peer, OperationKind::Incoming(incoming))
-        else {
+    }
+
+    /// Takes a message that is here as a whole.
+    fn take_whole(&mut self, peer: PeerId, message: &Message<'_>, sink: &mut impl Sink) -> Taken {
+        let mut header = header(message);
+        let mut owed = None;
+        if message.wants_receipt {
+            let kind = OperationKind::Owed {
+                send_id: message.send_id,
+                message: message.number,
+            };
+            owed = self.operations.insert(peer, kind);
+            let Some(id) = owed else {
+                return Taken::Broken;
+            };
+            header.id = id;
+        }
+        let taken = Taken::from(sink.arrival(peer, &header, Body::Whole(message.body)));
+        if let (Taken::Stalled | Taken::Broken, Some(id)) = (taken, owed) {
+            self.operations.remove(peer, id);
+        }
+        taken
+    }
+
+    /// Takes the packet that arrives first of a message in several ones, or the announcement of one.
+    fn take_first(&mut self, peer: PeerId, message: &Message<'_>, sink: &mut impl Sink) -> Taken {
+        let Some((incoming, memory)) = self.incoming(message) else {
             return Taken::Broken;
         };
+        let (len, stage) = (incoming.len, incoming.stage);
+        let kind = OperationKind::Incoming(incoming);
+        let Some(id) = self.operations.insert(peer, kind) else {
+            return Taken::Broken;
+        };
+        let mut header = header(message);
         (header.id, header.len) = (id, len);
         if stage != Stage::Unasked {
-            header.kind = kind.1;
+            header.kind = match message.tag {
+                None => Kind::MsgRts,
+                Some(_) => Kind::TaggedRts,
+            };
         }
         let body = match (memory, message.form) {
             (Some(memory), _) => Body::Remote(memory),
@@ -170,41 +152,56 @@ impl EfaRdm {
         }
         match message.form {
             Form::Medium { offset: 0, .. } => {
-                self.count_received(peer, id, message.body.len() as u64)
+                self.count_received(peer, id, message.body.len() as u64);
+                Taken::Done
             }
-            Form::Medium { offset, .. } => {
-                return self.take_data(peer, id, offset, message.body, sink);
-            }
-            _ => {}
+            Form::Medium { offset, .. } => self.take_data(peer, id, offset, message.body, sink),
+            _ => Taken::Done,
         }
-        Taken::Done
     }
 
-    /// Takes a message that is here as a whole.
-    fn take_whole(
-        &mut self,
-        peer: PeerId,
-        message: &Message<'_>,
-        header: &mut Header,
-        sink: &mut impl Sink,
-    ) -> Taken {
-        let mut owed = None;
-        if message.wants_receipt {
-            let kind = OperationKind::Owed {
-                send_id: message.send_id,
-                message: message.number,
-            };
-            owed = self.operations.insert(peer, kind);
-            let Some(id) = owed else {
-                return Taken::Broken;
-            };
-            header.id = id;
+    /// Describes a message of which more is to come, with the memory that is read for it; `None` if it breaks the protocol.
+    fn incoming(&self, message: &Message<'_>) -> Option<(Incoming, Option<RemoteIov>)> {
+        let (len, stage, kept) = match message.form {
+            Form::Eager => return None,
+            Form::Medium { len, .. } => (len, Stage::Unasked, 0),
+            Form::Long { len, .. } => (len, Stage::Announced, message.body.len()),
+            // All of it is read, so the parts that are sent are counted, and not kept.
+            Form::Read { len, .. } | Form::Runt { len, .. } => {
+                (len, Stage::Readable, message.body.len())
+            }
+        };
+        if kept as u64 >= len {
+            return None;
         }
-        let taken = Taken::from(sink.arrival(peer, header, Body::Whole(message.body)));
-        if let (Taken::Stalled | Taken::Broken, Some(id)) = (taken, owed) {
-            self.operations.remove(peer, id);
-        }
-        taken
+        let memory = match message.form {
+            Form::Runt { .. } if !self.reach.reads => return None,
+            Form::Runt { memory, .. } => Some(readable(&memory, len)?),
+            Form::Read { memory, .. } => {
+                let memory = readable(&memory, len)?;
+                self.reads_now().then_some(memory)
+            }
+            _ => None,
+        };
+        let incoming = Incoming {
+            message: Some(message.number),
+            len,
+            received: 0,
+            send_id: message.send_id,
+            wants_receipt: message.wants_receipt,
+            stage,
+            is_anew: false,
+            runt: match message.form {
+                Form::Runt { runt, .. } => runt.saturating_sub(message.body.len() as u64),
+                _ => 0,
+            },
+            is_read: false,
+            first: match message.form {
+                Form::Long { .. } => first_part(message.body),
+                _ => Vec::new(),
+            },
+        };
+        Some((incoming, memory))
     }
 
     /// Takes a further packet of a message in several ones, or the new announcement of one that was to be read; `id` is its operation, if there is one.
@@ -426,6 +423,21 @@ pub(super) struct Targets {
 impl Targets {
     pub(super) fn all(&self) -> &[Target] {
         &self.list[..self.count]
+    }
+}
+
+/// Returns the header of a message that is here as a whole, as the engine has it.
+fn header(message: &Message<'_>) -> Header {
+    Header {
+        kind: match message.tag {
+            None => Kind::Msg,
+            Some(_) => Kind::Tagged,
+        },
+        flags: flags(message.data, message.wants_receipt),
+        id: 0,
+        tag: message.tag.unwrap_or(0),
+        data: message.data.unwrap_or(0),
+        len: message.body.len() as u64,
     }
 }
 
