@@ -289,7 +289,7 @@ impl<P: PacketPort> Link for ReliableLink<P> {
         if due <= now.after(SOON) {
             self.now = self.port.now();
         }
-        let rings = due <= self.now.max(now);
+        let is_due = due <= self.now.max(now);
         let mut taken = 0;
         while taken < PACKETS_PER_POLL && self.port.next() {
             if taken == 0 && due > now.after(SOON) {
@@ -309,10 +309,10 @@ impl<P: PacketPort> Link for ReliableLink<P> {
                 self.warm(id);
             }
         }
-        if rings && self.keepalive.at <= self.now {
+        if is_due && self.keepalive.at <= self.now {
             self.update_keepalive(sink);
         }
-        self.ring();
+        self.expire_timers();
         while let Some(id) = self.hot.pop() {
             events += self.step(id, sink);
         }
@@ -624,8 +624,8 @@ impl<P: PacketPort> ReliableLink<P> {
         }
     }
 
-    /// Finds the peers whose time has come.
-    fn ring(&mut self) {
+    /// Finds the peers whose timers have expired.
+    fn expire_timers(&mut self) {
         while let Some(Reverse((at, id))) = self.timers.peek()
             && *at <= self.now
         {
