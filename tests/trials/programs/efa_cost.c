@@ -1,5 +1,5 @@
 /*
- * efa_cost tagged|write|read SIZE COUNT
+ * efa_cost tagged|write|read SIZE COUNT [PAUSE_US]
  * efa_cost memory INSERTED MET
  *
  * What reliable datagrams of the fabric efa cost, for docs/performance.md: two endpoints in one process, whose operations follow each other with
@@ -13,7 +13,7 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
-enum { PAUSE_US = 8000, ALL = FI_SEND | FI_RECV };
+enum { ALL = FI_SEND | FI_RECV };
 
 struct end {
 	struct fid_ep *ep;
@@ -24,7 +24,7 @@ struct end {
 
 static struct node shared;
 static struct fi_context2 contexts[4];
-static long polls;
+static long polls, pause_us = 8000;
 
 static void make(struct end *end)
 {
@@ -105,7 +105,7 @@ static void operate(char kind, size_t size, long count)
 		}
 		expect("start", started);
 		while (sends > 0 || receives > 0) {
-			usleep(PAUSE_US);
+			usleep((useconds_t)pause_us);
 			receives -= poll_once(to);
 			sends -= poll_once(from);
 		}
@@ -193,6 +193,8 @@ int main(int argc, char **argv)
 
 	if (argc < 4)
 		return 2;
+	if (argc > 4)
+		pause_us = strtol(argv[4], NULL, 10);
 	hints = efa_hints("efa", FI_TAGGED | FI_MSG | FI_RMA);
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
 	expect("fi_getinfo", fi_getinfo(FI_VERSION(1, 21), NULL, NULL, 0, hints, &shared.info));
