@@ -181,6 +181,7 @@ pub struct Pieces {
 
 impl Pieces {
     /// Takes pieces; `None` when there are too many.
+    #[inline(always)]
     pub fn new(pieces: impl IntoIterator<Item = Piece>) -> Option<Self> {
         let mut all = Self::default();
         for piece in pieces {

@@ -63,6 +63,7 @@ impl<'a> Rest<'a> {
         self.bytes(usize::try_from(len).map_err(|_| PacketError::Short)?)
     }
 
+    #[inline(always)]
     fn pieces(&mut self, count: u32) -> Result<Pieces, PacketError> {
         if count as usize > MAX_PIECES {
             return Err(PacketError::Invalid);

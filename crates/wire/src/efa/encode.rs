@@ -51,16 +51,25 @@ impl Out<'_> {
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
-    fn base(&mut self, kind: u8, flags: u16) {
-        self.0.extend_from_slice(&[kind, VERSION]);
-        self.0.extend_from_slice(&flags.to_le_bytes());
+    /// Writes two numbers, the first one first.
+    fn pair(&mut self, first: u32, second: u32) {
+        self.u64(u64::from(first) | u64::from(second) << 32);
+    }
+
+    /// Writes the base of a header and the number behind it.
+    fn base(&mut self, kind: u8, flags: u16, number: u32) {
+        let [low, high] = flags.to_le_bytes();
+        self.pair(u32::from_le_bytes([kind, VERSION, low, high]), number);
     }
 
     fn pieces(&mut self, pieces: &Pieces) {
         for piece in pieces.all() {
-            self.u64(piece.addr);
-            self.u64(piece.len);
-            self.u64(piece.key);
+            let fields = [piece.addr, piece.len, piece.key];
+            let mut bytes = [0; 3 * size_of::<u64>()];
+            for (place, field) in bytes.chunks_exact_mut(size_of::<u64>()).zip(fields) {
+                place.copy_from_slice(&field.to_le_bytes());
+            }
+            self.0.extend_from_slice(&bytes);
         }
     }
 
@@ -96,11 +105,13 @@ impl Out<'_> {
         if message.is_after_nack {
             flags |= flag::AFTER_NACK;
         }
-        self.base(untagged + u8::from(message.tag.is_some()), flags);
-        self.u32(message.number);
+        self.base(
+            untagged + u8::from(message.tag.is_some()),
+            flags,
+            message.number,
+        );
         if message.wants_receipt && matches!(message.form, Form::Eager | Form::Medium { .. }) {
-            self.u32(message.send_id);
-            self.u32(0);
+            self.pair(message.send_id, 0);
         }
         let mut memory = None;
         match &message.form {
@@ -111,16 +122,14 @@ impl Out<'_> {
             }
             Form::Long { len, credits } => {
                 self.u64(*len);
-                self.u32(message.send_id);
-                self.u32(*credits);
+                self.pair(message.send_id, *credits);
             }
             Form::Read {
                 len,
                 memory: pieces,
             } => {
                 self.u64(*len);
-                self.u32(message.send_id);
-                self.u32(pieces.count.into());
+                self.pair(message.send_id, pieces.count.into());
                 memory = Some(pieces);
             }
             Form::Runt {
@@ -130,8 +139,7 @@ impl Out<'_> {
                 memory: pieces,
             } => {
                 self.u64(*len);
-                self.u32(message.send_id);
-                self.u32(pieces.count.into());
+                self.pair(message.send_id, pieces.count.into());
                 self.u64(*offset);
                 self.u64(*runt);
                 memory = Some(pieces);
@@ -154,27 +162,27 @@ impl Out<'_> {
             (_, false) => kind::LONG_WRITE,
             (_, true) => kind::LONG_WRITE_RECEIPT,
         };
-        self.base(kind, flag::RMA | optional(sender, write.data));
-        self.u32(write.targets.count.into());
+        self.base(
+            kind,
+            flag::RMA | optional(sender, write.data),
+            write.targets.count.into(),
+        );
         let mut memory = None;
         match &write.form {
             Form::Long { len, credits } => {
                 self.u64(*len);
-                self.u32(write.send_id);
-                self.u32(*credits);
+                self.pair(write.send_id, *credits);
             }
             Form::Read {
                 len,
                 memory: pieces,
             } => {
                 self.u64(*len);
-                self.u32(write.send_id);
-                self.u32(pieces.count.into());
+                self.pair(write.send_id, pieces.count.into());
                 memory = Some(pieces);
             }
             _ if write.wants_receipt => {
-                self.u32(write.send_id);
-                self.u32(0);
+                self.pair(write.send_id, 0);
             }
             _ => {}
         }
@@ -190,11 +198,13 @@ impl Out<'_> {
             true => kind::SHORT_READ,
             false => kind::LONG_READ_REQUEST,
         };
-        self.base(kind, flag::RMA | optional(sender, None));
-        self.u32(read.targets.count.into());
+        self.base(
+            kind,
+            flag::RMA | optional(sender, None),
+            read.targets.count.into(),
+        );
         self.u64(read.len);
-        self.u32(read.recv_id);
-        self.u32(read.window);
+        self.pair(read.recv_id, read.window);
         self.pieces(&read.targets);
         self.options(sender, None);
     }
@@ -206,12 +216,13 @@ impl Out<'_> {
             AtomicForm::Fetch => kind::FETCH,
             AtomicForm::Compare => kind::COMPARE,
         };
-        self.base(kind, flag::ATOMIC | optional(sender, atomic.data));
-        self.u32(atomic.number);
-        self.u32(atomic.targets.count.into());
-        self.u32(atomic.datatype);
-        self.u32(atomic.operation);
-        self.u32(atomic.id);
+        self.base(
+            kind,
+            flag::ATOMIC | optional(sender, atomic.data),
+            atomic.number,
+        );
+        self.pair(atomic.targets.count.into(), atomic.datatype);
+        self.pair(atomic.operation, atomic.id);
         self.pieces(&atomic.targets);
         self.options(sender, atomic.data);
     }
@@ -229,17 +240,18 @@ impl Out<'_> {
                 len,
                 is_read,
             } => {
-                self.base(kind::CTS, flags | if is_read { flag::OF_READ } else { 0 });
-                self.u32(connid_or_zero);
-                self.u32(send_id);
-                self.u32(recv_id);
+                self.base(
+                    kind::CTS,
+                    flags | if is_read { flag::OF_READ } else { 0 },
+                    connid_or_zero,
+                );
+                self.pair(send_id, recv_id);
                 self.u64(len);
             }
             Content::Data {
                 recv_id, offset, ..
             } => {
-                self.base(kind::DATA, flags);
-                self.u32(recv_id);
+                self.base(kind::DATA, flags, recv_id);
                 self.u64(body_len);
                 self.u64(offset);
                 if let Some(connid) = connid {
@@ -249,31 +261,24 @@ impl Out<'_> {
             Content::ReadResponse {
                 recv_id, send_id, ..
             } => {
-                self.base(kind::READ_RESPONSE, flags);
-                self.u32(connid_or_zero);
-                self.u32(recv_id);
-                self.u32(send_id);
+                self.base(kind::READ_RESPONSE, flags, connid_or_zero);
+                self.pair(recv_id, send_id);
                 self.u64(body_len);
             }
             Content::AtomicResponse { recv_id, .. } => {
-                self.base(kind::ATOMIC_RESPONSE, flags);
-                self.u32(connid_or_zero);
-                self.u32(0);
-                self.u32(recv_id);
+                self.base(kind::ATOMIC_RESPONSE, flags, connid_or_zero);
+                self.pair(0, recv_id);
                 self.u64(body_len);
             }
             Content::EndOfRead { send_id, recv_id } => {
-                self.answer(
-                    kind::END_OF_READ,
-                    flags,
-                    &[send_id, recv_id, connid_or_zero],
-                );
+                let numbers = [send_id, recv_id, connid_or_zero];
+                self.answer(kind::END_OF_READ, flags, numbers);
             }
             Content::ReadNack { send_id, recv_id } => {
-                self.answer(kind::READ_NACK, flags, &[send_id, recv_id, connid_or_zero]);
+                self.answer(kind::READ_NACK, flags, [send_id, recv_id, connid_or_zero]);
             }
             Content::Receipt { send_id, message } => {
-                self.answer(kind::RECEIPT, flags, &[send_id, message, connid_or_zero]);
+                self.answer(kind::RECEIPT, flags, [send_id, message, connid_or_zero]);
             }
             Content::PeerError {
                 id,
@@ -285,16 +290,12 @@ impl Out<'_> {
                     Reference::Begun => 1,
                     Reference::Skipped => 2,
                 };
-                self.answer(
-                    kind::PEER_ERROR,
-                    flags,
-                    &[id, reference, cause, connid_or_zero],
-                );
+                self.answer(kind::PEER_ERROR, flags, [id, reference, cause]);
+                self.u32(connid_or_zero);
             }
             Content::Handshake { features, device } => {
                 let device_flag = if device.is_some() { flag::DEVICE } else { 0 };
-                self.base(kind::HANDSHAKE, flags | device_flag);
-                self.u32(1 + 3);
+                self.base(kind::HANDSHAKE, flags | device_flag, 1 + 3);
                 self.u64(features);
                 for number in [connid, device].into_iter().flatten() {
                     self.u64(number.into());
@@ -305,11 +306,10 @@ impl Out<'_> {
         }
     }
 
-    fn answer(&mut self, kind: u8, flags: u16, numbers: &[u32]) {
-        self.base(kind, flags);
-        for number in numbers {
-            self.u32(*number);
-        }
+    fn answer(&mut self, kind: u8, flags: u16, numbers: [u32; 3]) {
+        let [first, second, third] = numbers;
+        self.base(kind, flags, first);
+        self.pair(second, third);
     }
 }
 
