@@ -260,7 +260,7 @@ impl Cq {
             self.reads.store(due + 1, Ordering::Relaxed);
         } else {
             self.reads.store(0, Ordering::Relaxed);
-            self.endpoints.progress();
+            self.endpoints.drive();
             if self.queued.load(Ordering::Relaxed) == 0 {
                 return Err(Errno::AGAIN);
             }

@@ -252,7 +252,7 @@ impl<P: MsgProvider> Endpoint<Msg<P>> {
 
 impl<P: Provider> Drive for Endpoint<P> {
     fn progress(&self) -> usize {
-        self.state.lock().progress()
+        self.state.with(EndpointState::progress)
     }
 
     fn arm(&self) -> bool {

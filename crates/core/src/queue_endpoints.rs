@@ -60,8 +60,13 @@ impl QueueEndpoints {
 
     /// Drives every endpoint once; returns how many events there were. A caller that polls again and again without events
     /// yields the processor in between.
-    #[inline]
     pub(crate) fn progress(&self) -> usize {
+        self.drive()
+    }
+
+    /// Is [`QueueEndpoints::progress`] for readers of a queue.
+    #[inline(always)]
+    pub(crate) fn drive(&self) -> usize {
         let events = self.list.progress();
         if let Some(progress) = &self.progress {
             progress.run_pending();

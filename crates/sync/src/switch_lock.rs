@@ -94,6 +94,16 @@ impl<T> SwitchLock<T> {
         }
     }
 
+    /// Calls a function with the value while the lock is held. Where the lock is off, nothing follows the call.
+    #[inline(always)]
+    pub fn with<R>(&self, call: impl FnOnce(&mut T) -> R) -> R {
+        if !self.enabled && !cfg!(debug_assertions) {
+            // SAFETY: the lock is off, so the application promised that nothing else uses the value meanwhile ([`SwitchLock::unlocked`]).
+            return call(unsafe { &mut *self.value.get() });
+        }
+        call(&mut self.lock())
+    }
+
     /// Takes the lock if it is free; always, when it is off.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
@@ -277,6 +287,19 @@ mod tests {
             }
         });
         assert_eq!(lock.into_inner(), (80_000, 80_000));
+    }
+
+    #[test]
+    fn a_call_has_the_value_to_itself_whether_on_or_off() {
+        // SAFETY: one thread uses it, and takes no second guard.
+        let off = unsafe { SwitchLock::unlocked(1) };
+        for lock in [off, SwitchLock::locked(1)] {
+            let was = lock.with(|value| std::mem::replace(value, 2));
+            assert_eq!((was, lock.with(|value| *value)), (1, 2));
+            assert!(lock.try_lock().is_some());
+        }
+        let on = SwitchLock::locked(());
+        on.with(|()| assert!(on.try_lock().is_none()));
     }
 
     #[test]

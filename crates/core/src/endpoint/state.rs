@@ -259,7 +259,7 @@ impl<D: Device> EndpointState<D> {
     }
 
     /// Moves what can be moved without waiting; returns how many events there were.
-    #[inline]
+    #[inline(never)]
     pub(super) fn progress(&mut self) -> usize {
         self.turns = self.turns.wrapping_add(1);
         if !self.enabled {
