@@ -265,10 +265,13 @@ impl Iov {
     }
 
     /// Returns whether every segment that has bytes is known to be registered.
+    #[inline]
     pub fn is_registered(&self) -> bool {
-        if let Pieces::Registered { .. } = &*self.pieces {
-            return true;
-        }
+        matches!(&*self.pieces, Pieces::Registered { .. }) || self.are_others_registered()
+    }
+
+    #[inline(never)]
+    fn are_others_registered(&self) -> bool {
         let mut segments = self.segments().iter().enumerate();
         segments.all(|(at, piece)| piece.is_empty() || self.registration(at).is_some())
     }

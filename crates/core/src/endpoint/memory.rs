@@ -102,6 +102,7 @@ impl Lend for Iov {
         self.len()
     }
 
+    #[inline(always)]
     fn is_registered(&self) -> bool {
         self.is_registered()
     }
