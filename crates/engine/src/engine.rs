@@ -179,7 +179,7 @@ impl Engine {
     }
 
     /// Moves what can be moved without waiting; returns how many events there were.
-    #[inline]
+    #[inline(always)]
     pub fn progress(
         &mut self,
         link: &mut impl Link,

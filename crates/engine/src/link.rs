@@ -24,6 +24,8 @@ pub trait Link {
     /// The link cuts messages itself: those of up to [`Limits::segmented`] bytes are posted whole, in one frame, and none is sent as segments before the
     /// peer asks for it.
     const CUTS_MESSAGES: bool = false;
+    /// There may be paths on which the link carries out accesses by itself ([`Limits::one_sided`]).
+    const CARRIES_OUT: bool = true;
 
     /// Returns what the path to `peer` can take; may change once when the connection is negotiated, and [`Limits::segmented`] at any time.
     fn limits(&self, peer: PeerId) -> &Limits;
@@ -463,6 +465,7 @@ pub struct RemoteIov {
 
 impl RemoteIov {
     /// Describes pieces in order; `None` when there are too many.
+    #[inline(always)]
     pub fn new(pieces: &[Target]) -> Option<Self> {
         let mut all = [Target::default(); MAX_SEGMENTS];
         all.get_mut(..pieces.len())?.copy_from_slice(pieces);

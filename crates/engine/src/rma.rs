@@ -33,9 +33,9 @@ impl Engine {
     /// # Errors
     /// As [`Engine::send`]. What the peer refuses is reported as a [`crate::Failure`].
     #[inline]
-    pub fn rma(
+    pub fn rma<L: Link>(
         &mut self,
-        link: &mut impl Link,
+        link: &mut L,
         out: &mut impl Completions,
         op: RmaOp<'_>,
     ) -> Result<(), Errno> {
@@ -51,6 +51,10 @@ impl Engine {
             return Ok(());
         }
         let key = self.sends.vacant().ok_or(Errno::AGAIN)?;
+        if L::CARRIES_OUT && op.flags.contains(Flags::READ) && reads_by_itself(link.limits(op.peer))
+        {
+            return self.read_by_link(link, out, op, key);
+        }
         let is_short = is_one_frame(&op, link.limits(op.peer))
             && !op.flags.intersects(Flags::READ | Flags::FENCE)
             && self.peers.is_clear(op.peer);
@@ -60,6 +64,11 @@ impl Engine {
         };
         match sent {
             Sent::Over => {
+                self.resume_stalled(link);
+                Ok(())
+            }
+            Sent::Posted(posted) if L::CARRIES_OUT => {
+                self.keep_posted(link, op, key, posted);
                 self.resume_stalled(link);
                 Ok(())
             }
@@ -124,6 +133,7 @@ impl Engine {
     }
 
     /// Hands the link a read that it carries out by itself, with a peer for which nothing waits; returns what it says, `None` where that is not so.
+    #[inline(always)]
     fn read_now(
         &mut self,
         link: &mut impl Link,
@@ -157,7 +167,7 @@ impl Engine {
         Some(link.post(op.peer, frame, TxToken(key.raw())))
     }
 
-    /// Goes on with an access that [`Engine::write_now`] did not end or does not take.
+    /// Goes on with an access that the link did not take at once.
     #[inline(never)]
     fn after_write(
         &mut self,
@@ -175,57 +185,57 @@ impl Engine {
         if !was_posted && op.flags.contains(Flags::INJECT) && self.peers.refuses_inject(peer) {
             return Err(Errno::AGAIN);
         }
-        let is_links =
-            op.flags.contains(Flags::READ) && link.limits(peer).one_sided.contains(OneSided::READ);
-        let op = match is_links {
-            true => self.read_by_link(link, out, op, key),
-            false => Some(op),
-        };
-        match (op, sent) {
-            (None, _) | (_, Sent::Over) => {}
-            (Some(op), Sent::Posted(posted)) => {
-                let mut transmit = Transmit::rma_posted(op, key);
-                transmit.note_posted(link.limits(peer));
-                self.remember(transmit, posted);
-            }
-            (Some(op), Sent::Blocked) => {
+        match sent {
+            Sent::Over => {}
+            Sent::Posted(posted) => self.keep_posted(link, op, key, posted),
+            Sent::Blocked => {
                 if was_posted {
                     self.peers.block(peer);
                 }
                 self.start(link, out, Transmit::rma(op, key), key)?;
             }
-            (Some(op), Sent::Failed(errno)) => {
-                Self::report_failed(out, op, key, errno);
-            }
+            Sent::Failed(errno) => Self::report_failed(out, op, key, errno),
         }
         self.resume_stalled(link);
         Ok(())
     }
 
-    /// Has the link carry out a read by itself; returns the read if it is to wait, or to go another way.
-    #[inline(never)]
-    fn read_by_link<'a>(
+    /// Keeps a write of which something is to follow.
+    #[inline(always)]
+    fn keep_posted(&mut self, link: &impl Link, op: RmaOp<'_>, key: Key, posted: Posted) {
+        let mut transmit = Transmit::rma_posted(op, key);
+        transmit.note_posted(link.limits(transmit.peer));
+        self.remember(transmit, posted);
+    }
+
+    /// Has the link carry out a read by itself, unless the read is to wait, or to go another way.
+    #[inline(always)]
+    fn read_by_link(
         &mut self,
         link: &mut impl Link,
         out: &mut impl Completions,
-        op: RmaOp<'a>,
+        op: RmaOp<'_>,
         key: Key,
-    ) -> Option<RmaOp<'a>> {
+    ) -> Result<(), Errno> {
         match self.read_now(link, &op, key) {
             Some(Ok(posted)) => {
                 let mut transmit = Transmit::rma_posted(op, key);
                 transmit.unacked = false;
                 self.remember(transmit, posted);
-                self.check_sent(out, key);
+                if posted == Posted::Done {
+                    self.check_sent(out, key);
+                }
+                self.resume_stalled(link);
+                Ok(())
             }
             Some(Err(PostError::Again)) => {
-                self.peers.block(op.peer);
-                return Some(op);
+                self.after_write(link, out, op, key, Sent::Blocked, true)
             }
-            Some(Err(PostError::Down(errno))) => Self::report_failed(out, op, key, errno),
-            None => return Some(op),
+            Some(Err(PostError::Down(errno))) => {
+                self.after_write(link, out, op, key, Sent::Failed(errno), true)
+            }
+            None => self.after_write(link, out, op, key, Sent::Blocked, false),
         }
-        None
     }
 
     /// Reports an access that its link could not send.
@@ -500,6 +510,12 @@ impl Engine {
             _ => Placement::Done,
         }
     }
+}
+
+/// Returns whether the link carries out reads by itself.
+#[inline(always)]
+fn reads_by_itself(limits: &Limits) -> bool {
+    limits.one_sided.contains(OneSided::READ)
 }
 
 /// Returns whether a write goes in one frame: it is short, or the link carries it out by itself.

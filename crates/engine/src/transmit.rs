@@ -83,6 +83,7 @@ impl Transmit {
     }
 
     /// Takes a read or write in that the link has already, and which need not be posted again.
+    #[inline(always)]
     pub(crate) fn rma_posted(op: RmaOp<'_>, key: Key) -> Self {
         let is_read = op.flags.contains(Flags::READ);
         let message = TxOp {

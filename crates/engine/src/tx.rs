@@ -106,6 +106,7 @@ impl Engine {
     }
 
     /// Keeps a send that is with the link, or with the peer, for its completion.
+    #[inline(always)]
     pub(crate) fn remember(&mut self, mut transmit: Transmit, posted: Posted) {
         transmit.stage = Stage::Sent;
         transmit.pending = u32::from(posted == Posted::Pending);

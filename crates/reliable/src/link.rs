@@ -213,6 +213,8 @@ impl<P> ReliableLink<P> {
 }
 
 impl<P: PacketPort> Link for ReliableLink<P> {
+    const CARRIES_OUT: bool = false;
+
     fn limits(&self, _peer: PeerId) -> &Limits {
         &LIMITS
     }

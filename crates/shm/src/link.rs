@@ -184,6 +184,8 @@ impl ShmLink {
 }
 
 impl Link for ShmLink {
+    const CARRIES_OUT: bool = false;
+
     #[inline]
     fn limits(&self, peer: PeerId) -> &Limits {
         match self.peers.get(peer) {

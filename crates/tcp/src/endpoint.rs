@@ -65,6 +65,8 @@ pub trait EndpointKind: Sized {
 }
 
 impl<K: EndpointKind> Link for Endpoint<K> {
+    const CARRIES_OUT: bool = false;
+
     fn limits(&self, peer: PeerId) -> &Limits {
         let driver = self.kind.driver_ref(peer);
         driver.map_or(&UNKNOWN, |driver| &driver.limits)

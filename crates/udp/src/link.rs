@@ -13,6 +13,8 @@ use crate::sys::{Interest, errno_of};
 use crate::tx_queue::is_full;
 
 impl Link for UdpPort {
+    const CARRIES_OUT: bool = false;
+
     #[inline]
     fn limits(&self, _peer: PeerId) -> &Limits {
         &self.limits
