@@ -1,6 +1,6 @@
 //! Queue pairs.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -25,10 +25,22 @@ const MAX_PIECES: usize = 16;
 pub struct Qp {
     qp: NonNull<ibv_qp>,
     qpx: NonNull<ibv_qp_ex>,
+    posts: Posts,
     /// The capacities that the device granted.
     capacity: Capacity,
     pd: Arc<Pd>,
     _cqs: [Arc<Cq>; 2],
+}
+
+/// The functions of a queue pair that every request is put together with.
+#[derive(Clone, Copy, Debug)]
+struct Posts {
+    start: unsafe extern "C" fn(*mut ibv_qp_ex),
+    complete: unsafe extern "C" fn(*mut ibv_qp_ex) -> c_int,
+    abort: unsafe extern "C" fn(*mut ibv_qp_ex),
+    address: unsafe extern "C" fn(*mut ibv_qp_ex, *mut ibv_ah, u32, u32),
+    inline: unsafe extern "C" fn(*mut ibv_qp_ex, *mut c_void, usize),
+    list: unsafe extern "C" fn(*mut ibv_qp_ex, usize, *const ibv_sge),
 }
 
 // SAFETY: the library locks its queues; sends, which take several calls, have the queue pair for themselves.
@@ -71,20 +83,98 @@ pub enum SendOp<'a> {
     Write(Piece, u32, u64, Option<u32>),
 }
 
-/// A send that was started and not completed: what was put together of it is dropped with this.
-struct Started {
-    qp: *mut ibv_qp_ex,
-    abort: unsafe extern "C" fn(*mut ibv_qp_ex),
+/// A send that was started: requests are put together until it is completed, and dropped if it is not.
+struct Started<'a>(&'a Qp);
+
+impl Drop for Started<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the send was started on this queue pair, which lives; nothing has ended it.
+        unsafe { (self.0.posts.abort)(self.0.qpx.as_ptr()) };
+    }
 }
 
-impl Drop for Started {
-    fn drop(&mut self) {
-        // SAFETY: the send was started on this queue pair, which outlives the call that did; nothing has ended it.
-        unsafe { (self.abort)(self.qp) };
+impl Started<'_> {
+    /// Posts what was put together, and rings the device's doorbell.
+    #[inline(always)]
+    fn complete(self) -> Result<(), Errno> {
+        let qp = self.0;
+        std::mem::forget(self);
+        // SAFETY: the send was started on this queue pair, which lives; nothing has ended it.
+        done(unsafe { (qp.posts.complete)(qp.qpx.as_ptr()) })
+    }
+
+    /// Puts a request together.
+    #[inline(always)]
+    fn put(&mut self, request: &Send<'_>) -> Result<(), Errno> {
+        const SIGNALED: u32 = 1 << 1;
+        const MISSING: Errno = Errno::OPNOTSUPP;
+        let (qp, posts) = (self.0.qpx.as_ptr(), &self.0.posts);
+        if !Arc::ptr_eq(&request.ah.pd.context, &self.0.pd.context) {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: the send was started; lists and bytes live through the calls, which copy them.
+        unsafe {
+            (*qp).wr_id = request.wr_id;
+            (*qp).wr_flags = SIGNALED;
+            match request.op {
+                SendOp::Message(_, None) | SendOp::Inline(_, None) => {
+                    (*qp).wr_send.ok_or(MISSING)?(qp);
+                }
+                SendOp::Message(_, Some(data)) | SendOp::Inline(_, Some(data)) => {
+                    (*qp).wr_send_imm.ok_or(MISSING)?(qp, data.to_be());
+                }
+                SendOp::Read(_, key, addr) => (*qp).wr_rdma_read.ok_or(MISSING)?(qp, key, addr),
+                SendOp::Write(_, key, addr, None) => {
+                    (*qp).wr_rdma_write.ok_or(MISSING)?(qp, key, addr);
+                }
+                SendOp::Write(_, key, addr, Some(data)) => {
+                    (*qp).wr_rdma_write_imm.ok_or(MISSING)?(qp, key, addr, data.to_be());
+                }
+            }
+            (posts.address)(qp, request.ah.ah.as_ptr(), request.qpn, request.qkey);
+            let pieces = match &request.op {
+                SendOp::Inline(bytes, _) => {
+                    let start = bytes.as_ptr().cast_mut().cast();
+                    (posts.inline)(qp, start, bytes.len());
+                    return Ok(());
+                }
+                SendOp::Message(pieces, _) => pieces,
+                SendOp::Read(piece, ..) | SendOp::Write(piece, ..) => std::slice::from_ref(piece),
+            };
+            let (list, count) = list(pieces)?;
+            (posts.list)(qp, count, list);
+        }
+        Ok(())
+    }
+}
+
+impl Posts {
+    /// Returns the functions of a queue pair, if its driver has them.
+    const fn of(qp: &ibv_qp_ex) -> Option<Self> {
+        let (Some(start), Some(complete), Some(abort)) = (qp.wr_start, qp.wr_complete, qp.wr_abort)
+        else {
+            return None;
+        };
+        let (Some(address), Some(inline), Some(list)) =
+            (qp.wr_set_ud_addr, qp.wr_set_inline_data, qp.wr_set_sge_list)
+        else {
+            return None;
+        };
+        Some(Self {
+            start,
+            complete,
+            abort,
+            address,
+            inline,
+            list,
+        })
     }
 }
 
 impl Qp {
+    /// How many receives are posted at once, at most.
+    pub const RECEIVES: usize = 8;
+
     /// Makes a queue pair, in [`QpState::Reset`].
     ///
     /// # Errors
@@ -134,10 +224,21 @@ impl Qp {
         };
         // SAFETY: the queue pair has just been made with a set of operations, so it is an extended one.
         let qpx = unsafe { (pd.context.verbs.functions.ibv_qp_to_qp_ex)(qp.as_ptr()) };
+        // The driver sets the functions for good when it makes the queue pair.
+        let found = made(qpx).and_then(|qpx| {
+            // SAFETY: the queue pair has just been made.
+            let posts = unsafe { Posts::of(&*qpx.as_ptr()) };
+            Ok((qpx, posts.ok_or(Errno::OPNOTSUPP)?))
+        });
+        let (qpx, posts) = found.inspect_err(|_| {
+            // SAFETY: the queue pair is destroyed once, and nothing has it.
+            unsafe { (pd.context.verbs.functions.ibv_destroy_qp)(qp.as_ptr()) };
+        })?;
         let granted = attributes.cap;
         Ok(Self {
             qp,
-            qpx: made(qpx)?,
+            qpx,
+            posts,
             capacity: Capacity {
                 send_wr: granted.max_send_wr,
                 recv_wr: granted.max_recv_wr,
@@ -228,89 +329,79 @@ impl Qp {
         }
     }
 
+    /// Posts receives, each into one piece of registered memory, and rings the device's doorbell once; returns how many of them the queue took, at most
+    /// [`Qp::RECEIVES`].
+    pub fn post_recvs(&self, requests: impl Iterator<Item = (u64, Piece)>) -> usize {
+        const NOTHING: ibv_recv_wr = ibv_recv_wr {
+            wr_id: 0,
+            next: ptr::null_mut(),
+            sg_list: ptr::null_mut(),
+            num_sge: 1,
+        };
+        let mut pieces = [Piece::NONE; Self::RECEIVES];
+        let mut list = [NOTHING; Self::RECEIVES];
+        let (first, memory, mut count) = (list.as_mut_ptr(), pieces.as_mut_ptr(), 0);
+        for (at, (wr_id, piece)) in requests.take(Self::RECEIVES).enumerate() {
+            // SAFETY: `at` is below the length of both lists, and the next place is in the list or at its end.
+            unsafe {
+                *memory.add(at) = piece;
+                (*first.add(at)).wr_id = wr_id;
+                (*first.add(at)).next = first.add(at + 1);
+                (*first.add(at)).sg_list = memory.add(at).cast();
+            }
+            count = at + 1;
+        }
+        if count == 0 {
+            return 0;
+        }
+        let mut bad = ptr::null_mut();
+        // SAFETY: the queue pair and its context live; the requests and their pieces live through the call, which copies them. The last one ends the list. What the
+        // library calls bad is one of the list.
+        unsafe {
+            (*first.add(count - 1)).next = ptr::null_mut();
+            let post = (*self.pd.context.context.as_ptr()).ops.post_recv;
+            match post.map(|post| post(self.qp.as_ptr(), first, &raw mut bad)) {
+                Some(0) => count,
+                Some(_) if !bad.is_null() => bad.offset_from(first) as usize,
+                _ => 0,
+            }
+        }
+    }
+
     /// Posts a request.
     ///
     /// # Errors
     /// As [`Qp::post_sends`].
-    #[inline]
+    #[inline(always)]
     pub fn post_send(&mut self, request: &Send<'_>) -> Result<(), Errno> {
-        self.post_sends(std::iter::once(*request))
+        let mut started = self.start();
+        started.put(request)?;
+        started.complete()
     }
 
     /// Posts requests, all or none, and rings the device's doorbell once. None is posted if `requests` panics; it must not post to this queue pair.
     ///
     /// # Errors
     /// `NOMEM` if the queue is full, `OPNOTSUPP` for an operation that it was not made for, `INVAL` for what does not fit.
-    #[inline]
+    #[inline(always)]
     pub fn post_sends<'a>(
         &mut self,
         requests: impl Iterator<Item = Send<'a>>,
     ) -> Result<(), Errno> {
-        let qp = self.qpx.as_ptr();
-        // SAFETY: the queue pair lives, and nothing else sends, as it is borrowed for this alone. The functions are set by the driver; between the start and the end
-        // only requests are put together, and the end comes even if the caller's iterator unwinds.
-        unsafe {
-            let (Some(start), Some(complete), Some(abort)) =
-                ((*qp).wr_start, (*qp).wr_complete, (*qp).wr_abort)
-            else {
-                return Err(Errno::OPNOTSUPP);
-            };
-            start(qp);
-            let started = Started { qp, abort };
-            for request in requests {
-                self.put(&request)?;
-            }
-            std::mem::forget(started);
-            done(complete(qp))
+        let mut started = self.start();
+        for request in requests {
+            started.put(&request)?;
         }
+        started.complete()
     }
 
-    /// Puts a request together.
-    ///
-    /// # Safety
-    /// A send was started and not ended.
-    #[inline]
-    unsafe fn put(&self, request: &Send<'_>) -> Result<(), Errno> {
-        const SIGNALED: u32 = 1 << 1;
-        const MISSING: Errno = Errno::OPNOTSUPP;
-        let qp = self.qpx.as_ptr();
-        if !Arc::ptr_eq(&request.ah.pd.context, &self.pd.context) {
-            return Err(Errno::INVAL);
-        }
-        // SAFETY: the caller has started a send; lists and bytes live through the calls, which copy them.
-        unsafe {
-            (*qp).wr_id = request.wr_id;
-            (*qp).wr_flags = SIGNALED;
-            match request.op {
-                SendOp::Message(_, None) | SendOp::Inline(_, None) => {
-                    (*qp).wr_send.ok_or(MISSING)?(qp);
-                }
-                SendOp::Message(_, Some(data)) | SendOp::Inline(_, Some(data)) => {
-                    (*qp).wr_send_imm.ok_or(MISSING)?(qp, data.to_be());
-                }
-                SendOp::Read(_, key, addr) => (*qp).wr_rdma_read.ok_or(MISSING)?(qp, key, addr),
-                SendOp::Write(_, key, addr, None) => {
-                    (*qp).wr_rdma_write.ok_or(MISSING)?(qp, key, addr);
-                }
-                SendOp::Write(_, key, addr, Some(data)) => {
-                    (*qp).wr_rdma_write_imm.ok_or(MISSING)?(qp, key, addr, data.to_be());
-                }
-            }
-            let address = (*qp).wr_set_ud_addr.ok_or(MISSING)?;
-            address(qp, request.ah.ah.as_ptr(), request.qpn, request.qkey);
-            let pieces = match &request.op {
-                SendOp::Inline(bytes, _) => {
-                    let set = (*qp).wr_set_inline_data.ok_or(MISSING)?;
-                    set(qp, bytes.as_ptr().cast_mut().cast(), bytes.len());
-                    return Ok(());
-                }
-                SendOp::Message(pieces, _) => pieces,
-                SendOp::Read(piece, ..) | SendOp::Write(piece, ..) => std::slice::from_ref(piece),
-            };
-            let (list, count) = list(pieces)?;
-            (*qp).wr_set_sge_list.ok_or(MISSING)?(qp, count, list);
-        }
-        Ok(())
+    /// Starts a send.
+    #[inline(always)]
+    fn start(&mut self) -> Started<'_> {
+        // SAFETY: the queue pair lives, and nothing else sends, as it is borrowed for this alone. The functions are the driver's; until the end, which comes even if a
+        // caller's iterator unwinds, only requests are put together.
+        unsafe { (self.posts.start)(self.qpx.as_ptr()) };
+        Started(self)
     }
 }
 
