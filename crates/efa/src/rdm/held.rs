@@ -74,7 +74,7 @@ impl EfaRdm {
     #[inline]
     pub(super) fn post_receives(&mut self) {
         if let Some(rx) = &mut self.rx
-            && rx.has_idle()
+            && rx.is_due()
             && may_receive(self.stalled_bytes)
         {
             rx.post(&self.qp);

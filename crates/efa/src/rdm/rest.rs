@@ -4,6 +4,7 @@
 use oxifabric_types::Instant;
 
 use super::EfaRdm;
+use crate::sys::ReceiveBuffers;
 
 /// Until when a poll has nothing to do unless there is a completion.
 #[derive(Debug)]
@@ -44,10 +45,9 @@ impl EfaRdm {
         let nothing_waits = self.waiting.is_empty()
             && self.accesses.ready.is_empty()
             && self.tx.repeats_at().is_none();
-        let is_idle = |rx: &crate::sys::ReceiveBuffers| rx.has_idle();
         puts_nothing_off
             && nothing_waits
-            && !self.rx.as_deref().is_some_and(is_idle)
+            && !self.rx.as_deref().is_some_and(ReceiveBuffers::is_due)
             && !self.peers.table.is_crowded()
     }
 }

@@ -17,7 +17,12 @@ pub(crate) struct ReceiveBuffers {
     is_posted: Vec<bool>,
     /// Buffers that are not posted, and whose packets are not needed.
     idle: Vec<u32>,
+    /// How many are posted together: the device hears of so many at once.
+    together: usize,
 }
+
+/// The share of all buffers that is idle at most before it is posted.
+const IDLE_SHARE: usize = 8;
 
 impl ReceiveBuffers {
     /// Makes a number of buffers for packets of this length.
@@ -31,26 +36,33 @@ impl ReceiveBuffers {
             packet,
             is_posted: vec![false; count],
             idle: (0..count as u32).collect(),
+            together: together(count),
         })
     }
 
-    /// Returns whether there is a buffer to post.
+    /// Returns whether there are so many idle buffers that they are to be posted.
     #[inline]
-    pub(crate) const fn has_idle(&self) -> bool {
-        !self.idle.is_empty()
+    pub(crate) const fn is_due(&self) -> bool {
+        self.idle.len() >= self.together
     }
 
     /// Posts all idle buffers, as far as the queue takes them.
+    #[inline(never)]
     pub(crate) fn post(&mut self, qp: &Qp) {
-        while let Some(&at) = self.idle.last() {
-            let Some(piece) = self.memory.piece(at as usize * self.packet, self.packet) else {
-                return;
-            };
-            if qp.post_recv(u64::from(at) | RECEIVE, &[piece]).is_err() {
+        while !self.idle.is_empty() {
+            let from = self.idle.len().saturating_sub(Qp::RECEIVES);
+            let receives = self.idle[from..].iter().map_while(|&at| {
+                let piece = self.memory.piece(at as usize * self.packet, self.packet)?;
+                Some((u64::from(at) | RECEIVE, piece))
+            });
+            let posted = qp.post_recvs(receives);
+            for at in self.idle.drain(from..from + posted) {
+                self.is_posted[at as usize] = true;
+            }
+            // Further ones have no room.
+            if self.idle.len() > from {
                 return;
             }
-            self.is_posted[at as usize] = true;
-            self.idle.pop();
         }
     }
 
@@ -77,5 +89,21 @@ impl ReceiveBuffers {
     /// Gives a buffer back whose packet is no longer needed.
     pub(crate) fn release(&mut self, at: u32) {
         self.idle.push(at);
+    }
+}
+
+/// Returns how many of so many buffers are posted together.
+fn together(count: usize) -> usize {
+    Qp::RECEIVES.min(count / IDLE_SHARE).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_buffers_are_idle_before_they_are_posted() {
+        assert_eq!(together(1024), Qp::RECEIVES);
+        assert_eq!([0, 1, 8, 16, 63].map(together), [1, 1, 1, 2, 7]);
     }
 }
