@@ -143,7 +143,7 @@ impl EfaDomain {
 
     /// Describes memory that an application passed with its descriptor, if it is one segment of a region that was registered with these rights. Requests
     /// may name it until the operation ends: the application closes the region later (fi_mr(3)), and where it does not, the device refuses the key.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn described(&self, memory: &Iov, rights: Access) -> Option<Described> {
         let (segment, region) = memory.one_registered()?;
         let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);

@@ -132,6 +132,7 @@ impl EfaRdm {
     }
 
     /// Returns the request that reads so much of a piece of memory of a peer as there is room for, or writes it; `None` where one request does not do.
+    #[inline(always)]
     fn one_request(
         &self,
         target: &Target,
@@ -168,7 +169,7 @@ impl EfaRdm {
         let destination = row.destination();
         let posted = self
             .tx
-            .access(&mut self.qp, destination, request, &Iov::empty(), sent);
+            .access(&mut self.qp, destination, request, None, sent);
         match posted {
             Ok(()) => Ok(Posted::Pending),
             Err(Errno::AGAIN) => Err(self.block(peer)),
@@ -296,13 +297,15 @@ impl EfaRdm {
                 ..piece
             }),
         };
-        let body = match piece.is_buffered && !request.is_read {
-            true => access.body.slice(piece.offset, piece.len),
-            false => Iov::empty(),
-        };
-        let posted = self
-            .tx
-            .access(&mut self.qp, row.destination(), request, &body, sent);
+        let is_copied = piece.is_buffered && !request.is_read;
+        let body = is_copied.then(|| access.body.slice(piece.offset, piece.len));
+        let posted = self.tx.access(
+            &mut self.qp,
+            row.destination(),
+            request,
+            body.as_ref(),
+            sent,
+        );
         match posted {
             Ok(()) => {
                 access.pending += 1;
@@ -322,11 +325,15 @@ impl EfaRdm {
     }
 
     /// Asks the device for more of the accesses that wait for it, in turns.
-    #[inline]
+    #[inline(always)]
     pub(super) fn go_on_with_accesses(&mut self) {
-        if self.accesses.is_none_ready() {
-            return;
+        if !self.accesses.is_none_ready() {
+            self.go_on_with_some();
         }
+    }
+
+    #[inline(never)]
+    fn go_on_with_some(&mut self) {
         let mut has_posted = false;
         while Accesses::may_go_on(self.tx.room()) {
             let Some(id) = self.accesses.ready.pop_front() else {

@@ -56,8 +56,9 @@ impl EfaRdm {
             wants_receipt: send_id.is_some(),
             ..self.message(peer, &frame.header, Form::Eager)
         };
-        let body = frame.body.slice(frame.offset, frame.len);
-        let sent = self.send(peer, Content::Message(message), &body, token);
+        let part = part(frame);
+        let body = part.as_ref().unwrap_or(frame.body);
+        let sent = self.send(peer, Content::Message(message), body, token);
         self.keep_if(sent, peer, send_id)?;
         self.count(peer);
         Ok(())
@@ -121,8 +122,9 @@ impl EfaRdm {
     ) -> Result<(), Errno> {
         let send_id = self.expect_receipt(peer, &frame.header)?;
         let write = write(frame, send_id.unwrap_or(0), Form::Eager);
-        let body = frame.body.slice(frame.offset, frame.len);
-        let sent = self.send(peer, Content::Write(write?), &body, token);
+        let part = part(frame);
+        let body = part.as_ref().unwrap_or(frame.body);
+        let sent = self.send(peer, Content::Write(write?), body, token);
         self.keep_if(sent, peer, send_id)
     }
 
@@ -189,8 +191,9 @@ impl EfaRdm {
             data: data_of(header),
             body: &[],
         };
-        let body = frame.body.slice(frame.offset, frame.len);
-        let sent = self.send(peer, Content::Atomic(atomic), &body, token);
+        let part = part(frame);
+        let body = part.as_ref().unwrap_or(frame.body);
+        let sent = self.send(peer, Content::Atomic(atomic), body, token);
         self.keep_if(sent, peer, id)?;
         self.count(peer);
         Ok(())
@@ -231,6 +234,12 @@ impl EfaRdm {
     }
 }
 
+/// Describes the memory that a frame sends, if that is not all of its body.
+fn part(frame: &Frame<'_>) -> Option<Iov> {
+    let is_all = frame.offset == 0 && frame.len == frame.body.len();
+    (!is_all).then(|| frame.body.slice(frame.offset, frame.len))
+}
+
 pub(super) fn wants_receipt(header: &Header) -> bool {
     header
         .flags
@@ -244,6 +253,7 @@ pub(super) fn data_of(header: &Header) -> Option<u64> {
         .then_some(header.data)
 }
 
+#[inline(always)]
 pub(super) fn write(frame: &Frame<'_>, send_id: u32, form: Form) -> Result<Write<'static>, Errno> {
     Ok(Write {
         targets: pieces(frame)?,
@@ -255,6 +265,7 @@ pub(super) fn write(frame: &Frame<'_>, send_id: u32, form: Form) -> Result<Write
     })
 }
 
+#[inline(always)]
 pub(super) fn pieces(frame: &Frame<'_>) -> Result<Pieces, Errno> {
     let pieces = frame.targets.iter().map(|target| Piece {
         addr: target.addr,

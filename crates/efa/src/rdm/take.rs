@@ -441,6 +441,7 @@ fn header(message: &Message<'_>) -> Header {
     }
 }
 
+#[inline(always)]
 pub(super) fn targets(pieces: &Pieces) -> Targets {
     let mut list = [Target::default(); MAX_PIECES];
     for (target, piece) in list.iter_mut().zip(pieces.all()) {
@@ -463,6 +464,7 @@ pub(super) fn first_part(body: &[u8]) -> Vec<(u64, Box<[u8]>)> {
 }
 
 /// Returns the memory that a device is to read so many bytes from; `None` if it has fewer, or no device can name it.
+#[inline(always)]
 pub(super) fn readable(memory: &Pieces, len: u64) -> Option<RemoteIov> {
     let memory = RemoteIov::new(targets(memory).all())?;
     let len = usize::try_from(len).ok()?;

@@ -242,7 +242,7 @@ impl TxPool {
         qp: &mut Qp,
         to: Destination<'_>,
         request: AccessRequest,
-        body: &Iov,
+        body: Option<&Iov>,
         sent: Sent,
     ) -> Result<(), Errno> {
         let &at = self.idle.last().ok_or(Errno::AGAIN)?;
@@ -250,7 +250,7 @@ impl TxPool {
             if request.len > self.buffers.packet() {
                 return Err(Errno::MSGSIZE);
             }
-            if !request.is_read {
+            if let (false, Some(body)) = (request.is_read, body) {
                 self.buffers.write(at, &[], body);
             }
         }
@@ -262,6 +262,7 @@ impl TxPool {
         self.buffers.copy_out(at, into);
     }
 
+    #[inline(always)]
     fn begin(
         &mut self,
         qp: &mut Qp,
@@ -270,18 +271,22 @@ impl TxPool {
         request: Request,
         sent: Sent,
     ) -> Result<(), Errno> {
+        self.post(qp, to, at, &request)?;
         self.slots[at as usize] = Slot::new(request, Some(sent));
-        if let Err(errno) = self.post(qp, to, at) {
-            self.slots[at as usize].sent = None;
-            return Err(errno);
-        }
         self.idle.pop();
         Ok(())
     }
 
-    fn post(&self, qp: &mut Qp, to: Destination<'_>, at: u32) -> Result<(), Errno> {
+    #[inline(always)]
+    fn post(
+        &self,
+        qp: &mut Qp,
+        to: Destination<'_>,
+        at: u32,
+        request: &Request,
+    ) -> Result<(), Errno> {
         let piece;
-        let op = match &self.slots[at as usize].request {
+        let op = match request {
             &Request::Packet(len) if len <= self.inline => {
                 let mut bytes = [0; INLINE];
                 self.buffers.read(at, &mut bytes[..len]);
@@ -304,6 +309,7 @@ impl TxPool {
         self.post_op(qp, to, at, op)
     }
 
+    #[inline(always)]
     fn post_op(
         &self,
         qp: &mut Qp,
@@ -326,6 +332,7 @@ impl TxPool {
 
     /// Takes back a request that the device has carried out, or failed to, and its buffer, which is used again by the next request; `None` for
     /// one that it does not have.
+    #[inline(always)]
     pub(super) fn ended(&mut self, wr_id: u64) -> Option<(u32, Sent)> {
         let at = u32::try_from(wr_id).ok()?;
         let sent = self.slots.get_mut(at as usize)?.sent.take()?;
@@ -384,7 +391,8 @@ impl TxPool {
 
     /// Sends a packet again.
     pub(super) fn repeat(&mut self, qp: &mut Qp, to: Destination<'_>, at: u32, now: Instant) {
-        if self.post(qp, to, at).is_err() {
+        let request = self.slots[at as usize].request;
+        if self.post(qp, to, at, &request).is_err() {
             self.again.put_off(at, &mut { Pause::FIRST }, now);
         }
     }
