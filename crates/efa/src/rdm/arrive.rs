@@ -196,10 +196,16 @@ impl EfaRdm {
     }
 
     /// Does what is due for peers: sends handshakes, and delivers what had no room.
+    #[inline(always)]
     pub(super) fn attend(&mut self, sink: &mut impl Sink) -> usize {
-        if self.attention.is_empty() {
-            return 0;
+        match self.attention.is_empty() {
+            true => 0,
+            false => self.attend_some(sink),
         }
+    }
+
+    #[inline(never)]
+    fn attend_some(&mut self, sink: &mut impl Sink) -> usize {
         let mut events = 0;
         for peer in std::mem::take(&mut self.attention) {
             let Some(row) = self.peers.get_mut(peer).filter(|row| row.gone.is_none()) else {

@@ -39,10 +39,16 @@ impl Deferred {
 
 impl EfaRdm {
     /// Tells the engine what was put off; returns how much that was.
+    #[inline(always)]
     pub(super) fn tell_deferred(&mut self, sink: &mut impl Sink) -> usize {
-        if self.deferred.is_empty() {
-            return 0;
+        match self.deferred.is_empty() {
+            true => 0,
+            false => self.tell_all_deferred(sink),
         }
+    }
+
+    #[inline(never)]
+    fn tell_all_deferred(&mut self, sink: &mut impl Sink) -> usize {
         let deferred = std::mem::take(&mut self.deferred);
         let count = deferred.len();
         for deferred in deferred {

@@ -225,9 +225,10 @@ impl Device for EfaRdm {
         self.polled.is_empty()
     }
 
+    #[inline]
     fn posted(&mut self) {
         if std::mem::take(&mut self.is_quiet) {
-            self.wait.set_by(clock::now().after(LOOK_MIN));
+            self.look_soon();
         }
     }
 
@@ -285,6 +286,12 @@ fn queue_pair(domain: &EfaDomain, cq: &Arc<Cq>, unsolicited: bool) -> Result<Qp,
 }
 
 impl EfaRdm {
+    /// Wakes a thread that sleeps, in time for a look at the peers.
+    #[cold]
+    fn look_soon(&mut self) {
+        self.wait.set_by(clock::now().after(LOOK_MIN));
+    }
+
     /// Lets writes of peers with data use up no receive, if the device can do that, or have them use up one. The latter takes another queue pair than the endpoint was
     /// opened with, and so another address.
     ///

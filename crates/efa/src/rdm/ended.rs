@@ -34,6 +34,7 @@ impl EfaRdm {
     }
 
     /// Tells of the end of a request whose buffer is idle again, but still as it was.
+    #[inline(always)]
     fn over(&mut self, at: u32, sent: Sent, result: Result<(), Errno>, sink: &mut impl Sink) {
         match sent.what {
             What::Packet(None) => {}
@@ -90,7 +91,16 @@ impl EfaRdm {
     }
 
     /// Makes requests again whose receivers were not ready; returns how many are given up instead.
+    #[inline(always)]
     pub(super) fn repeat(&mut self, sink: &mut impl Sink) -> usize {
+        match self.tx.repeats_at().is_none() {
+            true => 0,
+            false => self.repeat_due(sink),
+        }
+    }
+
+    #[cold]
+    fn repeat_due(&mut self, sink: &mut impl Sink) -> usize {
         let mut given_up = 0;
         while let Some(at) = self.tx.due(self.now) {
             if let Fate::Ends(why) = self.fate(at.into()) {

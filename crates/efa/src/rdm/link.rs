@@ -106,21 +106,22 @@ impl Link for EfaRdm {
 
     fn flush(&mut self) {}
 
+    #[inline(always)]
     fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
         self.now = now;
-        if self.rest.lasts(now) {
-            debug_assert!(self.has_nothing_to_do(), "a rest was not ended");
-            let mut events = 0;
-            if self.take_completions(sink, &mut events) == 0 {
-                return 0;
-            }
-            return self.end_poll(events, sink);
+        let rests = self.rest.lasts(now);
+        debug_assert!(!rests || self.has_nothing_to_do(), "a rest was not ended");
+        let mut events = 0;
+        if !rests {
+            self.forget_departed(sink);
+            events += self.tell_deferred(sink);
+            events += self.attend(sink);
+            events += self.take_polled(sink);
         }
-        self.forget_departed(sink);
-        let mut events = self.tell_deferred(sink);
-        events += self.attend(sink);
-        events += self.take_polled(sink);
         let count = self.take_completions(sink, &mut events);
+        if rests && count == 0 {
+            return 0;
+        }
         events = self.end_poll(events, sink);
         if count == 0 && events == 0 && self.has_nothing_to_do() {
             self.rest.begin(self.look_at);
@@ -149,6 +150,7 @@ impl Link for EfaRdm {
 
 impl EfaRdm {
     /// Does what a poll does when the queue was looked at; returns how much has happened, with the `events` of the poll until now.
+    #[inline(always)]
     fn end_poll(&mut self, mut events: usize, sink: &mut impl Sink) -> usize {
         self.rest.end();
         events += self.repeat(sink);
@@ -201,11 +203,15 @@ impl EfaRdm {
     }
 
     /// Lets the engine post again, if there is room: to the peers that wait, in turn.
-    #[inline]
+    #[inline(always)]
     fn unblock(&mut self, sink: &mut impl Sink) {
-        if self.waiting.is_empty() {
-            return;
+        if !self.waiting.is_empty() {
+            self.unblock_some(sink);
         }
+    }
+
+    #[inline(never)]
+    fn unblock_some(&mut self, sink: &mut impl Sink) {
         self.waiting.begin(self.now, self.tx.room());
         while self.may_post()
             && let Some(peer) = self.waiting.next(self.tx.room())
@@ -226,12 +232,19 @@ impl EfaRdm {
     }
 
     /// Handles completions that were taken off the queue before a thread went to sleep; returns how much has happened.
+    #[inline(always)]
     fn take_polled(&mut self, sink: &mut impl Sink) -> usize {
+        match self.polled.is_empty() {
+            true => 0,
+            false => self.take_all_polled(sink),
+        }
+    }
+
+    #[inline(never)]
+    fn take_all_polled(&mut self, sink: &mut impl Sink) -> usize {
         let mut events = 0;
-        if !self.polled.is_empty() {
-            for completion in std::mem::take(&mut self.polled) {
-                events += usize::from(self.complete(&completion, sink));
-            }
+        for completion in std::mem::take(&mut self.polled) {
+            events += usize::from(self.complete(&completion, sink));
         }
         events
     }
@@ -245,12 +258,13 @@ impl EfaRdm {
             if count == 0 {
                 break;
             }
-            // Taken out, since its completions are read while everything else may change.
-            let batch = std::mem::take(&mut self.batch);
-            for completion in batch.iter().take(count) {
-                *events += usize::from(self.complete(completion, sink));
+            for at in 0..count {
+                // Taken out, since it is read while everything else may change.
+                let Some(&completion) = self.batch.get(at) else {
+                    break;
+                };
+                *events += usize::from(self.complete(&completion, sink));
             }
-            self.batch = batch;
             taken += count;
             if count < BATCH {
                 break;

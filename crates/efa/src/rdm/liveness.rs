@@ -30,10 +30,16 @@ impl EfaRdm {
 
     /// Gives up the peers whose end has been decided, but for those of which the device has something yet: it may still write to memory that the
     /// application would have back, or send what is there by then. Returns how many there were.
+    #[inline(always)]
     pub(super) fn end_doomed(&mut self, sink: &mut impl Sink) -> usize {
-        if self.doomed.is_empty() {
-            return 0;
+        match self.doomed.is_empty() {
+            true => 0,
+            false => self.end_some(sink),
         }
+    }
+
+    #[cold]
+    fn end_some(&mut self, sink: &mut impl Sink) -> usize {
         let mut count = 0;
         for (peer, why) in std::mem::take(&mut self.doomed) {
             if self.stop_accesses(peer, why, sink) {
@@ -73,10 +79,15 @@ impl EfaRdm {
     }
 
     /// Looks at the peers that owe an answer, once in a while.
+    #[inline(always)]
     pub(super) fn look(&mut self, sink: &mut impl Sink) {
-        if self.now < self.look_at {
-            return;
+        if self.now >= self.look_at {
+            self.look_now(sink);
         }
+    }
+
+    #[cold]
+    fn look_now(&mut self, sink: &mut impl Sink) {
         self.look_at = self.now.after(ASK_AGAIN / 2);
         let mut awaited = Vec::new();
         sink.peers_with_pending(&mut |peer| awaited.push(peer));
@@ -101,10 +112,15 @@ impl EfaRdm {
     }
 
     /// Forgets peers that no operation is about, when there are many.
+    #[inline(always)]
     pub(super) fn forget_departed(&mut self, sink: &mut impl Sink) {
-        if !self.peers.table.is_crowded() {
-            return;
+        if self.peers.table.is_crowded() {
+            self.forget_now(sink);
         }
+    }
+
+    #[cold]
+    fn forget_now(&mut self, sink: &mut impl Sink) {
         let mut departed = self.peers.table.departed(|peer: &Peer| peer.gone.is_some());
         let mut involved = Vec::new();
         sink.involved(&mut |peer| involved.push(peer));
