@@ -138,7 +138,8 @@ impl Engine {
             Ok(Posted::Pending) => message.moving += 1,
             Ok(Posted::Done) => self.end_pull(out, key, Ok(())),
             Err(PostError::Again) => return Step::Blocked,
-            Err(PostError::Down(errno)) => self.give_up(out, key, errno),
+            // The peer may be there all the same, and its send waits for an end.
+            Err(PostError::Down(errno)) => self.end_pull(out, key, Err(errno)),
         }
         Step::Last
     }

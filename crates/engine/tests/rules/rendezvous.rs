@@ -189,6 +189,19 @@ fn a_failed_pull_fails_both_ends() {
 }
 
 #[test]
+fn a_pull_that_cannot_begin_fails_both_ends() {
+    let mut b = pulling();
+    b.recv(rx(&memory(&[0; 26]), 1)).expect("room");
+    b.link.answers.push_back(Err(PostError::Down(Errno::INVAL)));
+    b.arrive_remote(PEER, rts(26, 9), 26);
+    let fin = b.frame().header;
+    assert_eq!((fin.kind, fin.id, fin.data), (Kind::Fin, 9, 22));
+    let failed = b.failed();
+    assert_eq!((failed.errno, failed.op.len), (Errno::INVAL, 0));
+    b.assert_empty();
+}
+
+#[test]
 fn a_pull_that_has_to_wait_is_tried_again() {
     let mut b = pulling();
     b.recv(rx(&memory(&[0; 26]), 1)).expect("room");
