@@ -220,12 +220,13 @@ impl Pd {
         })
     }
 
-    /// Allocates memory of this many zeroes, and registers it.
+    /// Allocates memory of this many zeroes, and registers it. Nothing else lies in its pages, since ibv_fork_init(3) keeps child processes from all of them.
     ///
     /// # Errors
     /// `NOMEM`, or that of ibv_reg_mr(3).
     pub fn allocate(self: &Arc<Self>, len: usize, access: Access) -> Result<Mr, Errno> {
-        self.register(Iov::zeroed(len).ok_or(Errno::NOMEM)?, access)
+        let memory = whole_pages(len, page_len()).ok_or(Errno::NOMEM)?;
+        self.register(memory, access)
     }
 
     /// Makes the address handle of a GID, which is reached from the first GID of a port.
@@ -256,5 +257,43 @@ impl Pd {
             ah: made(ah)?,
             pd: Arc::clone(self),
         })
+    }
+}
+
+/// Allocates memory of this many zeroes that begins a page, and whose last page is its own; `None` if there is not so much, or it is to have no bytes.
+fn whole_pages(len: usize, page: usize) -> Option<Iov> {
+    // What is before the first page that begins is left out, and is less than a page.
+    let pages = len.checked_next_multiple_of(page)?.checked_add(page)?;
+    let memory = Iov::zeroed(pages).filter(|_| len > 0)?;
+    let start = memory.base().addr();
+    Some(memory.slice(start.next_multiple_of(page) - start, len))
+}
+
+fn page_len() -> usize {
+    // SAFETY: it only returns a number.
+    let len = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(len).unwrap_or(1).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_memory_are_its_own() {
+        let page = page_len();
+        assert!(page.is_power_of_two());
+        let all: Vec<Iov> = (0..64)
+            .map(|at| whole_pages(at % 3 * page + 1, page).expect("memory"))
+            .collect();
+        let mut places: Vec<(usize, usize)> = all
+            .iter()
+            .map(|memory| (memory.base().addr(), memory.len()))
+            .collect();
+        places.sort_unstable();
+        assert!(places.iter().all(|(start, _)| start.is_multiple_of(page)));
+        let end = |&(start, len): &(usize, usize)| start + len.next_multiple_of(page);
+        assert!(places.windows(2).all(|two| end(&two[0]) <= two[1].0));
+        assert!(whole_pages(0, page).is_none() && whole_pages(usize::MAX, page).is_none());
     }
 }
