@@ -201,7 +201,7 @@ impl TcpLink {
     }
 
     /// Returns the peers with connections in use that the application has not named.
-    fn unknown(&self) -> Vec<PeerId> {
+    pub(super) fn unknown(&self) -> Vec<PeerId> {
         let is_unknown = |id: &PeerId| match self.kind.peers.get(*id) {
             Some(peer) => {
                 !self.kind.peers.is_named(*id)
