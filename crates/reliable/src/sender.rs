@@ -21,6 +21,9 @@ const AHEAD_MIN: usize = 256 << 10;
 /// Consecutive PTOs after which the congestion is persistent (RFC 9002, section 7.6).
 const PERSISTENT_PTOS: u32 = 3;
 
+/// Number of packets, from the first that has not arrived on, of which an acknowledgement tells: that one, and as many behind it as it has bits.
+const TOLD: usize = 1 + u128::BITS as usize;
+
 /// Losses of a packet after which it counts as lost for its length (RFC 8899, section 4.3), if it did not arrive for [`HOPE`]
 /// either: full queues lose one packet several times as well.
 const SWALLOWED: u8 = 3;
@@ -342,11 +345,11 @@ impl Sender {
         self.look_at
     }
 
-    /// Declares packets lost that later ones have overtaken long ago.
+    /// Declares packets lost that later ones have overtaken long ago. Those of which no acknowledgement tells may have arrived.
     pub(super) fn find_lost(&mut self, now: Instant) {
         self.look_at = Instant::END;
         let mut swallowed = false;
-        for packet in self.packets.iter_mut().take(self.begun) {
+        for packet in self.packets.iter_mut().take(self.begun.min(TOLD)) {
             if packet.state != State::UnderWay || packet.order >= self.top {
                 continue;
             }

@@ -3,6 +3,7 @@
 mod coalescing;
 mod fabric;
 mod folding;
+mod holes;
 mod incast;
 mod late_reader;
 mod liveness;
