@@ -11,6 +11,7 @@
 //! - `sys`: all system calls; the only unsafe code.
 #![deny(unsafe_code)]
 
+mod cutting;
 mod group;
 mod info;
 mod link;

@@ -24,9 +24,6 @@ use crate::tx_queue::TxQueue;
 /// longer ones, and pieces that it cuts (UDP_SEGMENT), are new ones each time while the receiver's processor collects those that are freed.
 const LONGEST: usize = 7680;
 
-/// Packets of this length and above are not sent as pieces that the kernel cuts.
-const UNCUT: usize = 2048;
-
 /// Maximum number of packets under way to a peer in this host, 360 KiB, which a socket's buffer has room for where the system allows no more than Linux does by
 /// default: more would only wait, in memory that has left the caches.
 const WINDOW_MAX: usize = 48;
@@ -201,8 +198,8 @@ impl PacketDevice for Packets {
             socket,
             name,
             peers: Peers::default(),
-            rx_queue: RxQueue::merging(),
-            tx_queue: TxQueue::cutting_below(UNCUT),
+            rx_queue: RxQueue::merging(LONGEST),
+            tx_queue: TxQueue::timed(),
             is_at_hand: false,
             from: PeerId::ANY,
             secret: RandomState::new(),

@@ -39,6 +39,8 @@ pub(crate) struct RxQueue {
     begin: usize,
     count: usize,
     merging: Merging,
+    /// Length of datagrams that others follow.
+    full: usize,
     /// Number of polls in a row that found something.
     filled_polls: u8,
     /// Number of such polls after which many datagrams are asked for.
@@ -57,7 +59,7 @@ enum Merging {
     On,
 }
 
-/// Least length of datagrams that are merged, which are full packets.
+/// Least length of datagrams that are merged, which are full packets of some path.
 const LARGE: usize = 1000;
 
 /// A datagram in its place, or several of one source that the kernel has merged.
@@ -70,10 +72,11 @@ pub(crate) struct Received {
 }
 
 impl RxQueue {
-    /// Returns a queue for a socket that merges datagrams (UDP_GRO) once several arrive at a time.
-    pub(crate) fn merging() -> Self {
+    /// Returns a queue for a socket that merges datagrams (UDP_GRO) once several arrive at a time, or one of the length `full`, which others follow.
+    pub(crate) fn merging(full: usize) -> Self {
         Self {
             merging: Merging::Off,
+            full,
             ..Self::new()
         }
     }
@@ -86,6 +89,7 @@ impl RxQueue {
             begin: 0,
             count: 0,
             merging: Merging::Never,
+            full: LONGEST,
             filled_polls: 0,
             batch_after: BATCH_AFTER,
             send_error: false,
@@ -137,10 +141,11 @@ impl RxQueue {
         }
     }
 
-    /// Asks the socket to merge datagrams if several have arrived at a time, full packets among them.
+    /// Asks the socket to merge datagrams if several have arrived at a time, large ones among them, or a full one.
     fn merge(&mut self, socket: &Socket) {
         let datagrams = &self.datagrams[..self.count];
-        let stream = self.count > 1 && datagrams.iter().any(|datagram| datagram.len >= LARGE);
+        let least = if self.count > 1 { LARGE } else { self.full };
+        let stream = datagrams.iter().any(|datagram| datagram.len >= least);
         if stream && socket.merge().is_ok() {
             self.merging = Merging::On;
         }
@@ -309,7 +314,7 @@ mod tests {
                 tx_queue.push_parts(peer, [&[number], &vec![number; len - 1]]);
             }
             tx_queue.flush(&sender, &peers);
-            let mut rx_queue = RxQueue::merging();
+            let mut rx_queue = RxQueue::merging(LONGEST);
             (rx_queue.filled_polls, rx_queue.merging) = (polls, Merging::On);
             assert!(rx_queue.fill(&socket, true));
             assert_eq!(rx_queue.len(), 1, "one piece");
@@ -323,22 +328,35 @@ mod tests {
         }
     }
 
-    #[test]
-    fn datagrams_are_merged_once_they_come_in_company() {
+    /// Sends so many datagrams of a length at a time, and takes them; returns whether datagrams are merged from then on.
+    fn merges(len: usize, groups: &[usize]) -> Vec<Merging> {
+        const FULL: usize = 2 * LARGE;
         let (socket, _) = pair();
         let (sender, mut tx_queue, peers, peer) = tx_queue(&socket);
-        let mut rx_queue = RxQueue::merging();
-        for (together, after) in [(1, Merging::Off), (20, Merging::On), (1, Merging::On)] {
-            for _ in 0..together {
-                tx_queue.push_parts(peer, [&[0; LARGE], b"x"]);
+        let mut rx_queue = RxQueue::merging(FULL);
+        let mut merging = Vec::new();
+        for together in groups {
+            for _ in 0..*together {
+                tx_queue.push_parts(peer, [&vec![0; len], &[]]);
             }
             tx_queue.flush(&sender, &peers);
             let mut taken = 0;
-            while taken < together {
+            while taken < *together {
                 taken += poll(&mut rx_queue, &socket);
             }
-            assert_eq!((taken, rx_queue.merging), (together, after));
+            assert_eq!(taken, *together);
+            merging.push(rx_queue.merging);
         }
+        merging
+    }
+
+    #[test]
+    fn datagrams_are_merged_once_they_come_in_company_or_are_full() {
+        use Merging::{Off, On};
+        assert_eq!(merges(LARGE, &[1, 20, 1]), [Off, On, On]);
+        assert_eq!(merges(LARGE - 1, &[1, 20, 1]), [Off, Off, Off]);
+        assert_eq!(merges(2 * LARGE - 1, &[1, 1]), [Off, Off]);
+        assert_eq!(merges(2 * LARGE, &[1, 1]), [On, On]);
     }
 
     #[test]

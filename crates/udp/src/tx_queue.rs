@@ -7,6 +7,7 @@ use oxifabric_engine::Frame;
 use oxifabric_engine::faults::{FaultPlan, PacketFaults};
 use oxifabric_types::PeerId;
 
+use crate::cutting::Cutting;
 use crate::peer::Peers;
 use crate::sys::{Outgoing, Socket};
 
@@ -28,8 +29,7 @@ pub(crate) struct TxQueue {
     takes_next: bool,
     /// Faults injected into the datagrams of an endpoint.
     faults: Option<Box<PacketFaults<Copied>>>,
-    /// Length from which on the kernel is to cut no pieces into datagrams: they would be dear, or some path has a smaller MTU.
-    uncut: Option<usize>,
+    cutting: Cutting,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -53,10 +53,10 @@ impl TxQueue {
         }
     }
 
-    /// Returns a queue of which datagrams below a length leave in pieces that the kernel cuts.
-    pub(crate) fn cutting_below(len: usize) -> Self {
+    /// Returns a queue that times what long pieces cost, and does without them where that is much.
+    pub(crate) fn timed() -> Self {
         Self {
-            uncut: Some(len),
+            cutting: Cutting::timed(),
             ..Self::default()
         }
     }
@@ -134,6 +134,7 @@ impl TxQueue {
     fn send_all(&mut self, socket: &Socket, peers: &Peers) -> usize {
         let mut sent = 0;
         while sent < self.datagrams.len() {
+            self.cutting.count();
             let pieces = self.pieces(sent);
             let outgoing = pieces.clone().filter_map(|piece| {
                 Some(Outgoing {
@@ -145,13 +146,21 @@ impl TxQueue {
             let Some(first) = pieces.clone().next() else {
                 break;
             };
+            let cut = pieces.clone().filter(|piece| piece.count > 1);
+            let longest = cut.map(|piece| piece.first.len()).max();
+            let begun = self.cutting.begin(longest);
             match socket.send_many(outgoing) {
                 Ok(count) => {
-                    sent += (pieces.take(count.max(1)).map(|piece| piece.count)).sum::<usize>()
+                    let gone = pieces.take(count.max(1));
+                    let (datagrams, bytes) = gone.fold((0, 0), |(datagrams, bytes), piece| {
+                        (datagrams + piece.count, bytes + piece.len())
+                    });
+                    self.cutting.end(begun, bytes);
+                    sent += datagrams;
                 }
                 Err(error) if is_full(&error) => break,
                 Err(error) if first.count > 1 && is_uncuttable(&error) => {
-                    self.uncut = Some(first.first.len());
+                    self.cutting.refused(first.first.len());
                 }
                 Err(_) => sent += first.count,
             }
@@ -163,8 +172,14 @@ impl TxQueue {
     fn pieces(&self, from: usize) -> Pieces<'_> {
         Pieces {
             datagrams: self.datagrams.get(from..).unwrap_or_default(),
-            uncut: self.uncut,
+            uncut: self.cutting.uncut(),
         }
+    }
+}
+
+impl Piece {
+    const fn len(&self) -> usize {
+        self.end - self.first.begin
     }
 }
 
@@ -242,10 +257,10 @@ mod tests {
 
     /// Returns the lengths of the datagrams, by piece.
     fn cut(uncut: Option<usize>, datagrams: &[(u32, usize)]) -> Vec<(u32, usize, usize)> {
-        let mut tx_queue = TxQueue {
-            uncut,
-            ..TxQueue::default()
-        };
+        let mut tx_queue = TxQueue::default();
+        if let Some(len) = uncut {
+            tx_queue.cutting.refused(len);
+        }
         for (to, len) in datagrams {
             tx_queue.push_parts(PeerId(*to), [&vec![0; *len], &[]]);
         }
