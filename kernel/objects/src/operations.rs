@@ -140,8 +140,8 @@ impl<D: Link> Operations<D> for Box<Engine> {
 /// A device whose own queues carry out operations. It keeps an operation's memory mapped, and knows what its completion says, until it
 /// reports the end.
 ///
-/// The memory of an operation with `INJECT` is the device's during the call only. One that writes no completion and asks for no level of completion
-/// may be reported by the call itself.
+/// The memory of an operation with `INJECT` is the device's during the call only. A send with it that writes no completion and asks for no level of
+/// completion may be reported by the call itself.
 pub trait Queues {
     /// Queues a send.
     ///
@@ -159,7 +159,7 @@ pub trait Queues {
     ///
     /// # Errors
     /// As [`Queues::post_send`].
-    fn post_access(&mut self, out: &mut impl Completions, op: &RmaOp<'_>) -> Result<(), Errno>;
+    fn post_access(&mut self, op: &RmaOp<'_>) -> Result<(), Errno>;
 
     /// Reports what has happened, without waiting; a write of the peer that came with data and took a receive has the flags of a receive as well.
     fn poll(&mut self, out: &mut impl Completions);
@@ -191,10 +191,10 @@ impl<D: Queues> Operations<D> for Queued {
     fn access(
         &mut self,
         device: &mut D,
-        out: &mut impl Completions,
+        _out: &mut impl Completions,
         op: RmaOp<'_>,
     ) -> Result<(), Errno> {
-        device.post_access(out, &op)
+        device.post_access(&op)
     }
 
     fn atomic(

@@ -7,6 +7,7 @@ use oxifabric_types::{Errno, Flags};
 
 use crate::device::VerbsDevice;
 use crate::ledger::{Operation, is_receive};
+use crate::offer::queue_size;
 use crate::parts::{self, Done, FENCE, Opcode, RawEvent, UNSIGNALED, WITH_DATA};
 
 /// Ends of work of one poll, beyond which others get their turn.
@@ -72,34 +73,25 @@ impl VerbsDevice {
         }
     }
 
-    /// Gives work to the queue of sends. One that is copied, and whose end no one waits for, is reported at once, and by the device only now and then.
-    fn post(
-        &mut self,
-        out: &mut impl Completions,
-        body: &Iov,
-        (flags, context): (Flags, usize),
-        work: parts::Work,
-    ) -> Result<(), Errno> {
-        if self.sends.is_full() {
-            return Err(Errno::AGAIN);
-        }
-        let operation = Operation {
-            is_told: flags.contains(Flags::INJECT) && !flags.intersects(WAITED_FOR),
-            unsignaled: self.unsignaled.posted(),
-            ..self.outgoing(body, flags, context)?
-        };
-        let told = operation.is_told.then(|| operation.ended(&Done::default()));
+    /// Gives work to the queue of sends. The end of one of which the application is told already is reported only now and then.
+    fn post(&mut self, operation: Operation, work: parts::Work) -> Result<(), Errno> {
         let is_signaled = !operation.is_told || !self.unsignaled.takes_one();
         let number = self.hand_over(operation, is_signaled, work)?;
         self.unsignaled.note(number, is_signaled);
-        if let Some(Ok(completion)) = told {
-            out.complete(completion);
-        }
         Ok(())
     }
 
-    /// Maps the memory of a send or an access.
+    /// Returns whether as many sends and accesses are outstanding as an application may have.
+    fn is_full(&self) -> bool {
+        let waited_for = self.sends.len().saturating_sub(self.unsignaled.len());
+        self.sends.is_full() || waited_for >= queue_size(self.facts())
+    }
+
+    /// Describes a send or an access, whose memory is mapped.
     fn outgoing(&self, body: &Iov, flags: Flags, context: usize) -> Result<Operation, Errno> {
+        if self.is_full() {
+            return Err(Errno::AGAIN);
+        }
         let is_read = flags.contains(Flags::READ);
         let is_copied = flags.contains(Flags::INJECT);
         let limit = match is_read {
@@ -108,7 +100,10 @@ impl VerbsDevice {
         };
         // SAFETY: the memory is the operation's until it ends, or is copied; and it is unmapped then, or when the device goes.
         let held = unsafe { self.domain.map(body, is_read, is_copied, limit) }?;
-        Ok(Operation::new(body, flags, context, held))
+        Ok(Operation {
+            unsignaled: self.unsignaled.posted(),
+            ..Operation::new(body, flags, context, held)
+        })
     }
 
     /// Keeps an operation and gives it to the device; returns its number.
@@ -155,8 +150,16 @@ impl Queues for VerbsDevice {
             return Err(Errno::OPNOTSUPP);
         }
         let flags = op.flags | Flags::SEND;
-        let work = work(Opcode::Send, op.flags, op.data);
-        self.post(out, &op.body, (flags, op.context), work)
+        let operation = Operation {
+            is_told: op.flags.contains(Flags::INJECT) && !op.flags.intersects(WAITED_FOR),
+            ..self.outgoing(&op.body, flags, op.context)?
+        };
+        let told = operation.is_told.then(|| operation.ended(&Done::default()));
+        self.post(operation, work(Opcode::Send, op.flags, op.data))?;
+        if let Some(Ok(completion)) = told {
+            out.complete(completion);
+        }
+        Ok(())
     }
 
     fn post_receive(&mut self, op: &RxOp) -> Result<(), Errno> {
@@ -186,7 +189,7 @@ impl Queues for VerbsDevice {
         posted.map_err(full)
     }
 
-    fn post_access(&mut self, out: &mut impl Completions, op: &RmaOp<'_>) -> Result<(), Errno> {
+    fn post_access(&mut self, op: &RmaOp<'_>) -> Result<(), Errno> {
         // What a peer has acknowledged is before what it is sent later: FI_TRANSMIT_COMPLETE, but not FI_DELIVERY_COMPLETE.
         let is_delivery = op.flags.contains(Flags::DELIVERY_COMPLETE)
             && !op.flags.contains(Flags::TRANSMIT_COMPLETE);
@@ -206,7 +209,8 @@ impl Queues for VerbsDevice {
             key,
             ..work(opcode, op.flags, op.data)
         };
-        self.post(out, &op.body, (op.flags, op.context), work)
+        let operation = self.outgoing(&op.body, op.flags, op.context)?;
+        self.post(operation, work)
     }
 
     fn poll(&mut self, out: &mut impl Completions) {
@@ -235,7 +239,7 @@ impl Queues for VerbsDevice {
 
 /// Flags of sends that ask for an answer of the peer.
 const WAITS_FOR_PEER: Flags = Flags::DELIVERY_COMPLETE.union(Flags::MATCH_COMPLETE);
-/// Flags of copied operations whose end is told when the device reports it.
+/// Flags of injected sends whose end is told when the device reports it.
 const WAITED_FOR: Flags = Flags::COMPLETION
     .union(Flags::TRANSMIT_COMPLETE)
     .union(Flags::DELIVERY_COMPLETE);

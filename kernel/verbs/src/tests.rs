@@ -7,8 +7,8 @@ use std::thread;
 use std::vec;
 
 use oxifabric_abi::{
-    FI_CONNECTED, FI_EACCES, FI_ECANCELED, FI_ETRUNC, FI_READ, FI_REMOTE_CQ_DATA, FI_REMOTE_WRITE,
-    FI_RMA, FI_SHUTDOWN, FI_WRITE,
+    FI_CONNECTED, FI_EACCES, FI_EAGAIN, FI_ECANCELED, FI_ETRUNC, FI_READ, FI_REMOTE_CQ_DATA,
+    FI_REMOTE_WRITE, FI_RMA, FI_SHUTDOWN, FI_WRITE,
 };
 
 use world::{Pair, Server, World};
@@ -20,10 +20,10 @@ const MESSAGES: usize = 300;
 fn messages_wait_for_receives_and_keep_their_order() {
     let world = World::new();
     let pair = Pair::new(&world, b"hello");
-    for round in 0..50_u8 {
+    for round in 0..40_u8 {
         pair.left.send(&[round; 20], round.into());
     }
-    for round in 0..50_u8 {
+    for round in 0..40_u8 {
         let mut into = vec![0; 100];
         pair.right.receive(&mut into, 7);
         assert_eq!(pair.right.done(), (7, 20));
@@ -56,6 +56,16 @@ fn an_injected_message_is_counted_by_its_call() {
         assert_eq!(pair.left.inject(b"counted"), 0);
         assert_eq!(pair.left.sent(), count, "no receive takes it");
     }
+}
+
+#[test]
+fn as_many_sends_are_outstanding_as_the_attributes_say() {
+    let world = World::new();
+    let pair = Pair::new(&world, b"");
+    for round in 0..world.tx_size() {
+        pair.left.send(&[1; 8], round);
+    }
+    assert_eq!(pair.left.inject(b"more"), -(FI_EAGAIN as isize));
 }
 
 #[test]

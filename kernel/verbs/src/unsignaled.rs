@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 
 use oxifabric_types::Errno;
 
-/// Most sends in a row that the device does not report. So many places of its queue may still be taken by sends that have ended.
+/// Of so many injected sends in a row the device reports one. Fewer places of its queue may still be taken by sends that have ended.
 pub(crate) const MOST_IN_A_ROW: usize = 16;
 
 /// The numbers of sends that the device does not report, in their order.
@@ -40,6 +40,11 @@ impl Unsignaled {
     /// Returns how many there were so far: a send that is posted now, and is reported, says that they have ended.
     pub(crate) const fn posted(&self) -> u64 {
         self.posted
+    }
+
+    /// Returns how many are in the queue.
+    pub(crate) fn len(&self) -> usize {
+        self.numbers.len()
     }
 
     /// Notes a send that was posted, and is reported or not.

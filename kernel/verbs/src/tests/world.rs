@@ -61,6 +61,12 @@ impl World {
         world
     }
 
+    /// Returns how many sends an endpoint may have outstanding.
+    pub(super) fn tx_size(&self) -> usize {
+        // SAFETY: the entry is ours, with all of its attributes.
+        unsafe { (*(*self.info).tx_attr).size }
+    }
+
     /// Lets peers read and write memory.
     pub(super) fn register(&self, memory: &mut [u8]) -> Region {
         let (mut mr, null) = (ptr::null_mut(), ptr::null_mut());
