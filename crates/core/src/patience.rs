@@ -5,38 +5,42 @@ use std::time::{Duration, Instant};
 /// How long what is under way may stand still before it is given up.
 const STALL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long closing an object waits at most, also where something moves all the time: peers may see to that.
+/// How long one step of closing an object waits at most, also where something moves all the time: peers may see to that.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The wait of a thread that closes an object, and drives what is under way.
 pub(crate) struct Patience {
     begin: Instant,
-    moved: Instant,
+    /// When something moved last.
+    last: Instant,
 }
 
 impl Patience {
     /// Begins to wait.
     pub(crate) fn begin() -> Self {
         let begin = Instant::now();
-        Self {
-            begin,
-            moved: begin,
-        }
+        Self { begin, last: begin }
     }
 
-    /// Takes note of how much has moved since the last call, and gives way to other threads if that is nothing; returns whether to wait on.
-    pub(crate) fn lasts(&mut self, events: usize) -> bool {
-        let now = Instant::now();
-        if events > 0 {
-            self.moved = now;
-        } else {
-            std::thread::yield_now();
+    /// Returns whether to wait on. Asked after a look at whether what is waited for has come.
+    pub(crate) fn lasts(&self) -> bool {
+        self.lasts_at(Instant::now())
+    }
+
+    /// Takes note of how much has moved since the last call; gives way to other threads if that is nothing.
+    pub(crate) fn moved(&mut self, events: usize) {
+        if events == 0 {
+            return std::thread::yield_now();
         }
-        self.lasts_at(now)
+        self.moved_at(Instant::now());
+    }
+
+    fn moved_at(&mut self, now: Instant) {
+        self.last = now;
     }
 
     fn lasts_at(&self, now: Instant) -> bool {
-        now - self.moved <= STALL_TIMEOUT && now - self.begin <= CLOSE_TIMEOUT
+        now - self.last <= STALL_TIMEOUT && now - self.begin <= CLOSE_TIMEOUT
     }
 }
 
@@ -46,16 +50,24 @@ mod tests {
 
     #[test]
     fn it_ends_where_nothing_moves_and_at_last_in_any_case() {
-        let begin = Instant::now();
+        let mut patience = Patience::begin();
+        let begin = patience.begin;
         let at = |ms: u64| begin + Duration::from_millis(ms);
-        let mut patience = Patience {
-            begin,
-            moved: begin,
-        };
         assert!(patience.lasts_at(at(1000)) && !patience.lasts_at(at(1001)));
-        patience.moved = at(4900);
-        assert!(patience.lasts_at(at(5000)) && !patience.lasts_at(at(5001)));
-        let mut now = Patience::begin();
-        assert!(now.lasts(1) && now.lasts(0));
+        for ms in (500..=5500).step_by(500) {
+            assert_eq!(patience.lasts_at(at(ms)), ms <= 5000, "{ms} ms");
+            patience.moved_at(at(ms));
+        }
+    }
+
+    #[test]
+    fn only_what_moves_lengthens_it() {
+        let mut patience = Patience::begin();
+        let begin = patience.last;
+        patience.moved(0);
+        assert_eq!(patience.last, begin);
+        while Instant::now() == begin {}
+        patience.moved(1);
+        assert!(patience.last > begin);
     }
 }

@@ -64,7 +64,7 @@ impl QueueEndpoints {
         self.drive()
     }
 
-    /// Is [`QueueEndpoints::progress`] for readers of a queue.
+    /// Drives every endpoint once, as [`QueueEndpoints::progress`] does, inlined into reads of a queue.
     #[inline(always)]
     pub(crate) fn drive(&self) -> usize {
         let events = self.list.progress();

@@ -86,7 +86,11 @@ impl<P: Provider> ContextPair for Endpoint<P> {
         bindings.unbind(direction);
         if self.state.lock().enabled {
             self.start(&bindings)?;
-            self.quiesce(direction)?;
+            if let Err(busy) = self.quiesce(direction) {
+                // The other direction goes on meanwhile.
+                self.join(&bindings)?;
+                return Err(busy);
+            }
         }
         bindings.enabled_directions &= !direction.bit();
         self.join(&bindings)

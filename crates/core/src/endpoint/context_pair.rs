@@ -90,7 +90,7 @@ pub(crate) trait ContextPair {
     /// Ends a direction and releases what is bound to it, so that it is as if it had never been enabled.
     ///
     /// # Errors
-    /// `BUSY` when transfers stand still, whose buffers are in use: it may be tried again.
+    /// `BUSY` when transfers stand still, or do not end in time, whose buffers are in use: it may be tried again, and the other direction goes on.
     fn disable_direction(&self, direction: Direction) -> Result<(), Errno>;
 
     /// Closes the endpoint, as fi_close does.

@@ -40,7 +40,7 @@ impl<P: Provider> Endpoint<P> {
     /// reported.
     ///
     /// # Errors
-    /// `BUSY` when transfers stand still in the middle; their buffers are still in use.
+    /// `BUSY` when transfers stand still in the middle, or do not end in time; their buffers are still in use.
     pub(super) fn quiesce(&self, direction: Direction) -> Result<(), Errno> {
         let mut patience = Patience::begin();
         let state = &mut *self.state.lock();
@@ -58,9 +58,10 @@ impl<P: Provider> Endpoint<P> {
             if quiet || !state.enabled {
                 return Ok(());
             }
-            if !patience.lasts(state.progress()) {
+            if !patience.lasts() {
                 return Err(Errno::BUSY);
             }
+            patience.moved(state.progress());
         }
     }
 
@@ -72,9 +73,10 @@ impl<P: Provider> Endpoint<P> {
             state.operations.discard_lent();
         }
         while state.enabled && !(state.operations.is_idle() && state.device.idle()) {
-            if !patience.lasts(state.progress()) {
+            if !patience.lasts() {
                 break;
             }
+            patience.moved(state.progress());
         }
         let state = &mut *state;
         state.operations.abandon(&mut state.out);
