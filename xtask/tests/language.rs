@@ -129,18 +129,22 @@ fn documentation_begins_with_a_sentence() {
 
 /// Returns the numbers of the lines that are the heading of a section and the first of a documentation comment.
 fn sections_without_summary(text: &str) -> impl Iterator<Item = usize> {
-    let lines = text.lines().map(str::trim_start);
-    let before = std::iter::once("").chain(lines.clone());
-    (1..)
-        .zip(before.zip(lines))
-        .filter(|(_, (before, line))| line.starts_with("/// # ") && !before.starts_with("///"))
-        .map(|(number, _)| number)
+    let lines = (1..).zip(text.lines().map(str::trim));
+    let mut has_summary = false;
+    lines.filter_map(move |(number, line)| {
+        let is_missing = line.starts_with("/// #") && !has_summary;
+        // Empty lines of a comment change nothing, and attributes may stand between its parts.
+        if line.starts_with("#[doc") || line != "///" && !line.starts_with("#[") {
+            has_summary = line.starts_with("///") || line.starts_with("#[doc");
+        }
+        is_missing.then_some(number)
+    })
 }
 
 #[test]
 fn a_heading_at_the_beginning_of_documentation_is_found() {
-    let text = "/// Reads.\n///\n/// # Safety\nfn a() {}\n\n    /// # Safety\n    fn b() {}";
-    assert_eq!(sections_without_summary(text).collect::<Vec<_>>(), [6]);
+    let text = "/// Reads.\n#[inline]\n/// # Safety\nfn a() {}\n\n    /// # Safety\n    fn b() {}\n///\n/// # Errors\nfn c() {}";
+    assert_eq!(sections_without_summary(text).collect::<Vec<_>>(), [6, 9]);
 }
 
 /// The glossary says what to search for: each name in its third column occurs in the crates or their tests.

@@ -104,6 +104,8 @@ struct Effects {
     woken: Vec<Waker>,
     /// Completions that no future wants. Their memory may have a release callback of the application, which may use the queue.
     unwanted: Vec<Completion>,
+    /// Wakers in whose place others came. They may be the last owners of tasks whose futures use the queue.
+    replaced: Vec<Waker>,
 }
 
 impl Effects {
@@ -154,7 +156,7 @@ impl AsyncQueue {
     ///
     /// Dropping the future changes nothing for the operation. Its completion, and the buffer, are dropped when it comes.
     ///
-    /// `post` runs while the queue is locked: it must neither post through this queue nor poll one of its futures, which would wait for ever.
+    /// `post` runs while the queue is locked: it must neither post through this queue nor poll or drop one of its futures, which would wait for ever.
     ///
     /// # Errors
     ///
@@ -286,7 +288,7 @@ impl Shared {
             return Poll::Ready(Ok(completion));
         }
         if let Some(Entry::Waiting(waker)) = state.operations.get_mut(&op) {
-            *waker = Some(cx.waker().clone());
+            effects.replaced.extend(waker.replace(cx.waker().clone()));
         }
         let driven = self.drive(state, effects);
         match (state.done(op), driven) {
@@ -303,7 +305,9 @@ impl Shared {
 
 impl State {
     fn take(&mut self, completion: Completion, effects: &mut Effects) {
-        let Effects { woken, unwanted } = effects;
+        let Effects {
+            woken, unwanted, ..
+        } = effects;
         woken.append(&mut self.blocked_posts);
         match self.operations.remove(&completion.op) {
             Some(Entry::Waiting(waker)) => {
@@ -492,7 +496,8 @@ impl Future for Next<'_> {
             }
             let mut driven = Ok(());
             if state.others.is_empty() {
-                state.nexts.insert(number, cx.waker().clone());
+                let replaced = state.nexts.insert(number, cx.waker().clone());
+                effects.replaced.extend(replaced);
                 driven = shared.drive(&mut state, &mut effects);
             }
             match (state.others.pop_front(), driven) {
