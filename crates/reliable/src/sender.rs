@@ -67,6 +67,8 @@ pub(super) struct Sender {
     asks: bool,
     /// PTOs since the last acknowledgement.
     pub(super) pto_count: u32,
+    /// Number of the first packet that was not under way when the congestion was persistent last: of those before it none may have arrived.
+    silent_until: u64,
     /// Buffers for payloads to come.
     spare: Vec<Vec<u8>>,
     pub(super) path: Path,
@@ -135,6 +137,7 @@ impl Sender {
             last_sent: Instant::default(),
             asks: false,
             pto_count: 0,
+            silent_until: 0,
             spare: Vec::new(),
             path: Path::new().bounded(window_max),
             repeated: 0,
@@ -345,11 +348,14 @@ impl Sender {
         self.look_at
     }
 
-    /// Declares packets lost that later ones have overtaken long ago. Those of which no acknowledgement tells may have arrived.
+    /// Declares packets lost that later ones have overtaken long ago. Those of which no acknowledgement tells may have arrived, unless they were under way
+    /// while nothing was heard for several PTOs.
     pub(super) fn find_lost(&mut self, now: Instant) {
         self.look_at = Instant::END;
         let mut swallowed = false;
-        for packet in self.packets.iter_mut().take(self.begun.min(TOLD)) {
+        let silent = self.silent_until.saturating_sub(self.base) as usize;
+        let looked_at = self.begun.min(TOLD.max(silent));
+        for packet in self.packets.iter_mut().take(looked_at) {
             if packet.state != State::UnderWay || packet.order >= self.top {
                 continue;
             }
@@ -396,7 +402,8 @@ impl Sender {
         }
         self.asks = self.again > 0;
         if self.pto_count == PERSISTENT_PTOS {
-            self.path.collapse(self.base + self.begun as u64);
+            self.silent_until = self.base + self.begun as u64;
+            self.path.collapse(self.silent_until);
         }
     }
 

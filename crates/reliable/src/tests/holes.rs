@@ -1,5 +1,6 @@
 //! Packets behind a hole, which acknowledgements tell of as far as the bits of one reach.
 
+use core::time::Duration;
 use std::vec::Vec;
 
 use oxifabric_types::Instant;
@@ -65,4 +66,24 @@ fn packets_behind_those_are_found_lost_when_the_hole_is_filled() {
     assert_eq!(send(&mut sender), [second]);
     assert!(sender.acknowledged(first + 300, 0, ROOM, NOW));
     assert!(sender.is_done());
+}
+
+#[test]
+fn all_that_was_under_way_in_a_long_silence_is_found_lost_by_one_answer() {
+    let (mut sender, first) = sender(400);
+    write(&mut sender, 300);
+    assert_eq!(send(&mut sender).len(), 300);
+    let mut now = NOW;
+    for _ in 0..3 {
+        now = now.after(Duration::from_secs(1));
+        sender.on_pto(now);
+        assert_eq!(sender.next(now).map(|segment| segment.number), Some(first));
+    }
+    assert!(sender.acknowledged(first + 1, 0, ROOM, now));
+    let again: Vec<u64> = core::iter::from_fn(|| {
+        now = now.after(Duration::from_secs(1));
+        sender.next(now).map(|segment| segment.number)
+    })
+    .collect();
+    assert_eq!(again[..2], [first + 1, first + 2]);
 }
