@@ -19,8 +19,8 @@ pub struct SwitchLock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: a guard is the only way to the value through a shared reference, and at most one guard exists at a time:
-// the state word ensures that, or the caller of `unlocked` or `new` has promised it.
+// SAFETY: a guard, or a call of `with`, is the only way to the value through a shared reference, and at most one of them
+// exists at a time: the state word ensures that, or the caller of `unlocked` or `new` has promised it.
 unsafe impl<T: Send> Sync for SwitchLock<T> {}
 
 /// The lock is free.
@@ -47,8 +47,8 @@ impl<T> SwitchLock<T> {
     /// Holds `value` behind a lock that does nothing.
     ///
     /// # Safety
-    /// While a guard exists, no caller asks for another one: no second thread (the application promised so by its
-    /// threading level) and not its holder. Threads that take turns are ordered by the application's own means.
+    /// While a guard exists, or a call of [`SwitchLock::with`] runs, no caller asks for another one: no second thread (the application
+    /// promised so by its threading level) and not its holder. Threads that take turns are ordered by the application's own means.
     pub const unsafe fn unlocked(value: T) -> Self {
         Self {
             state: AtomicU32::new(FREE),

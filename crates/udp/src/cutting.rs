@@ -2,7 +2,7 @@
 //!
 //! A piece costs the kernel little more than a datagram, however many it is cut into. But the kernel keeps long ones in pages that it takes
 //! from its page allocator, and where these have not been used for long, as long as the receiver's processor collects those that are
-//! freed, a piece takes ten times as long as its datagrams one by one (docs/adr/0065 and 0066). So the calls that send long pieces are
+//! freed, a piece takes several times as long as its datagrams one by one (docs/adr/0065 and 0066). So the calls that send long pieces are
 //! timed: after slow ones, datagrams leave one by one for a while.
 
 use std::time::Duration;
@@ -13,9 +13,11 @@ use oxifabric_types::Instant;
 /// Length of datagrams of which a piece is long.
 const LONG: usize = 2048;
 
-/// Time that a call may take, and more for each KiB that it sends: four times what it takes where pages are at hand.
-const CALL: Duration = Duration::from_micros(12);
-const PER_KIB: Duration = Duration::from_nanos(750);
+/// Time that a call may take, and more for each message (a piece, or a datagram by itself) and for each KiB of them: several times what
+/// it takes where pages are at hand.
+const CALL: Duration = Duration::from_micros(8);
+const PER_MESSAGE: Duration = Duration::from_micros(4);
+const PER_KIB: Duration = Duration::from_nanos(500);
 
 /// Number of slow calls in a row after which pieces pause: the thread may have been interrupted in one.
 const SLOW: u32 = 2;
@@ -24,11 +26,16 @@ const SLOW: u32 = 2;
 const PAUSE: u32 = 64;
 const PAUSE_MAX: u32 = 4096;
 
+/// Number of calls after which a piece is tried again that the kernel refused.
+const REFUSED: u32 = 4096;
+
 /// What is known of pieces that the kernel cuts.
 #[derive(Debug, Default)]
 pub(crate) struct Cutting {
-    /// Length of datagrams from which on the kernel cuts none: some path has a smaller MTU.
+    /// Length of datagrams from which on the kernel cuts none, mostly since some path has a smaller MTU.
     uncut: Option<usize>,
+    /// Number of calls until that is forgotten: other paths have another one.
+    forgotten_in: u32,
     /// What long pieces cost, if they are timed.
     costs: Option<Costs>,
 }
@@ -49,6 +56,7 @@ impl Cutting {
     pub(crate) const fn timed() -> Self {
         Self {
             uncut: None,
+            forgotten_in: 0,
             costs: Some(Costs {
                 slow: 0,
                 pauses: 0,
@@ -67,13 +75,20 @@ impl Cutting {
     /// Takes note that the kernel cuts no datagrams of this length.
     pub(crate) fn refused(&mut self, len: usize) {
         self.uncut = Some(len);
+        self.forgotten_in = REFUSED;
     }
 
-    /// Counts a call.
+    /// Counts a call that has sent something.
     #[inline]
-    pub(crate) fn count(&mut self) {
+    fn count(&mut self) {
         if let Some(costs) = &mut self.costs {
             costs.pauses = costs.pauses.saturating_sub(1);
+        }
+        if self.uncut.is_some() {
+            self.forgotten_in = self.forgotten_in.saturating_sub(1);
+            if self.forgotten_in == 0 {
+                self.uncut = None;
+            }
         }
     }
 
@@ -84,18 +99,19 @@ impl Cutting {
         (is_long && self.costs.is_some()).then(clock::exact)
     }
 
-    /// Ends a call that has sent so many bytes since `begun`.
+    /// Ends a call that has sent so many messages, and so many bytes, since `begun`.
     #[inline]
-    pub(crate) fn end(&mut self, begun: Option<Instant>, bytes: usize) {
+    pub(crate) fn end(&mut self, begun: Option<Instant>, messages: usize, bytes: usize) {
+        self.count();
         if let (Some(begun), Some(costs)) = (begun, &mut self.costs) {
-            costs.took(clock::exact().since(begun), bytes);
+            costs.took(clock::exact().since(begun), messages, bytes);
         }
     }
 }
 
 impl Costs {
-    fn took(&mut self, time: Duration, bytes: usize) {
-        if time <= CALL + PER_KIB * (bytes >> 10) as u32 {
+    fn took(&mut self, time: Duration, messages: usize, bytes: usize) {
+        if time <= CALL + PER_MESSAGE * messages as u32 + PER_KIB * (bytes >> 10) as u32 {
             self.slow = 0;
             self.next = PAUSE;
             return;
@@ -135,7 +151,7 @@ mod tests {
 
     fn took(cutting: &mut Cutting, time: Duration) {
         let costs = cutting.costs.as_mut().expect("they are timed");
-        costs.took(time, BYTES);
+        costs.took(time, 1, BYTES);
     }
 
     #[test]
@@ -168,5 +184,31 @@ mod tests {
         let untimed = Cutting::default();
         assert_eq!(untimed.begin(Some(LONG)), None);
         assert_eq!(untimed.uncut(), None);
+    }
+
+    #[test]
+    fn a_refusal_is_forgotten_after_many_calls() {
+        let mut cutting = Cutting::default();
+        cutting.refused(5000);
+        for _ in 0..REFUSED {
+            assert_eq!(cutting.uncut(), Some(5000));
+            cutting.end(None, 1, 1);
+        }
+        assert_eq!(cutting.uncut(), None);
+    }
+
+    #[test]
+    fn messages_beside_a_piece_have_time_of_their_own() {
+        let mut cutting = Cutting::timed();
+        let time = Duration::from_micros(100);
+        let costs = cutting.costs.as_mut().expect("they are timed");
+        for _ in 0..SLOW {
+            costs.took(time, 63, 16 << 10);
+        }
+        assert_eq!(costs.pauses, 0);
+        for _ in 0..SLOW {
+            costs.took(time, 1, 16 << 10);
+        }
+        assert_eq!(costs.pauses, PAUSE);
     }
 }

@@ -21,7 +21,8 @@ use crate::sys::{Interest, Socket, Watch, errno_of};
 use crate::tx_queue::TxQueue;
 
 /// Longest packet: the kernel keeps it in one object of its slab caches, 8 KiB with what it adds. Objects are used again, whereas the pages in which it keeps
-/// longer ones, and pieces that it cuts (UDP_SEGMENT), are new ones each time while the receiver's processor collects those that are freed.
+/// longer ones, and pieces that it cuts (UDP_SEGMENT), are new ones each time while the receiver's processor collects those that are freed. Pieces pause then
+/// (`cutting`), and packets leave one by one.
 const LONGEST: usize = 7680;
 
 /// Maximum number of packets under way to a peer in this host, 360 KiB, which a socket's buffer has room for where the system allows no more than Linux does by

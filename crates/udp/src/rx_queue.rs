@@ -50,7 +50,7 @@ pub(crate) struct RxQueue {
 }
 
 /// Whether the kernel delivers datagrams that came together as one (udp(7), UDP_GRO). To be told apart they need a call
-/// that costs more, so the socket asks for it when a stream comes for the first time. It never asks to stop: the kernel
+/// that costs more, so the socket asks for it when a stream, or a full packet, comes for the first time. It never asks to stop: the kernel
 /// would then deliver what it has merged before without marking it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Merging {

@@ -134,7 +134,6 @@ impl TxQueue {
     fn send_all(&mut self, socket: &Socket, peers: &Peers) -> usize {
         let mut sent = 0;
         while sent < self.datagrams.len() {
-            self.cutting.count();
             let pieces = self.pieces(sent);
             let outgoing = pieces.clone().filter_map(|piece| {
                 Some(Outgoing {
@@ -155,7 +154,7 @@ impl TxQueue {
                     let (datagrams, bytes) = gone.fold((0, 0), |(datagrams, bytes), piece| {
                         (datagrams + piece.count, bytes + piece.len())
                     });
-                    self.cutting.end(begun, bytes);
+                    self.cutting.end(begun, count.max(1), bytes);
                     sent += datagrams;
                 }
                 Err(error) if is_full(&error) => break,
@@ -253,6 +252,10 @@ pub(crate) fn is_full(error: &std::io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{SocketAddr, UdpSocket};
+
+    use oxifabric_types::Instant;
+
     use super::*;
 
     /// Returns the lengths of the datagrams, by piece.
@@ -268,6 +271,33 @@ mod tests {
         pieces
             .map(|piece| (piece.first.to.0, piece.count, piece.end - piece.first.begin))
             .collect()
+    }
+
+    #[test]
+    fn pieces_are_tried_again_after_as_many_calls_as_the_pause_has() {
+        const LONG: usize = 4096;
+        let at = SocketAddr::from(([127, 0, 0, 1], 0));
+        let receiver = UdpSocket::bind(at).expect("a socket");
+        let name = receiver.local_addr().expect("a bound socket");
+        let mut peers = Peers::default();
+        let peer = peers.number(&name).expect("there is room");
+        let socket = Socket::open(&at).expect("a socket");
+        let mut tx_queue = TxQueue::timed();
+        for _ in 0..2 {
+            // Calls that have taken since the clock's beginning.
+            tx_queue.cutting.end(Some(Instant::from_nanos(0)), 1, LONG);
+        }
+        let mut pieces = Vec::new();
+        for _ in 0..=64 {
+            for _ in 0..2 {
+                tx_queue.push_parts(peer, [&[1; LONG], &[]]);
+            }
+            pieces.push(tx_queue.pieces(0).count());
+            tx_queue.flush(&socket, &peers);
+            assert_eq!(tx_queue.pieces(0).count(), 0, "all are sent");
+        }
+        assert_eq!(pieces[..64], [2; 64]);
+        assert_eq!(pieces[64], 1, "both at once");
     }
 
     #[test]
