@@ -43,7 +43,7 @@ pub trait Link {
     -> Result<Posted, PostError>;
 
     /// Carries out a read or write of the peer's memory at once, if this side can do so alone; returns whether it did. What is
-    /// not carried out is posted as frames, by which the peer can refuse it. Called only for accesses longer than [`Limits::eager`]
+    /// not carried out is posted as frames, by which the peer can refuse it. Called only for reads, and for writes longer than one frame,
     /// without completion data or fence, while no frame waits for the peer.
     fn carry_out(&mut self, access: &RmaOp<'_>) -> bool {
         let _ = access;
@@ -343,6 +343,9 @@ pub struct Limits {
     pub segmented: usize,
     /// Writes and responses may be sent at once in several frames, too.
     pub segmented_rma: bool,
+    /// Longest write that goes with its header in one frame although it is longer than `eager`, at which messages end; may change at any time. Zero where
+    /// there is none.
+    pub long_write: usize,
     /// Longest body of one [`Kind::Segment`] frame.
     pub segment: usize,
     /// Untagged messages may use `MsgRts`; otherwise they go eagerly, whatever their length.
@@ -388,6 +391,16 @@ impl Limits {
         match L::CUTS_MESSAGES {
             true => self.segmented,
             false => self.eager,
+        }
+    }
+
+    /// Returns the longest write that goes with its header in one frame.
+    #[inline(always)]
+    pub(crate) const fn longest_write(&self) -> usize {
+        if self.long_write > self.eager {
+            self.long_write
+        } else {
+            self.eager
         }
     }
 

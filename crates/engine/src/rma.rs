@@ -113,15 +113,14 @@ impl Engine {
         }
     }
 
-    /// Has the link carry out a long access at once, where it can and nothing waits for the peer; returns whether it did.
+    /// Has the link carry out a read, or a write longer than one frame, at once, where it can and nothing waits for the peer; returns whether it did.
     fn access_now(
         &mut self,
         link: &mut impl Link,
         out: &mut impl Completions,
         op: &RmaOp<'_>,
     ) -> bool {
-        if op.body.len() <= link.limits(op.peer).eager
-            || op.flags.intersects(Flags::FENCE | Flags::REMOTE_CQ_DATA)
+        if op.flags.intersects(Flags::FENCE | Flags::REMOTE_CQ_DATA)
             || !self.peers.is_clear(op.peer)
             || !link.carry_out(op)
         {
@@ -521,7 +520,8 @@ fn reads_by_itself(limits: &Limits) -> bool {
 /// Returns whether a write goes in one frame: it is short, or the link carries it out by itself.
 #[inline(always)]
 fn is_one_frame(op: &RmaOp<'_>, limits: &Limits) -> bool {
-    op.body.len() <= limits.eager || limits.carries_out(&transmit::frames::write_header(op))
+    op.body.len() <= limits.longest_write()
+        || limits.carries_out(&transmit::frames::write_header(op))
 }
 
 /// Reports a write that a peer's link carried out by itself.

@@ -25,7 +25,7 @@ use crate::doorbell::Doorbell;
 use crate::params::{INJECT_SIZE, LISTS, Params};
 use crate::pull::{self, CmaQueue, SenderCopy};
 use crate::region::Side;
-use crate::rndv_threshold::{Path, RndvThreshold};
+use crate::rndv_threshold::{Path, RndvThreshold, TimedPaths};
 use crate::sys::identity::Identity;
 use crate::sys::memory::{Mapping, Rx, Tx};
 use crate::sys::socket::Socket;
@@ -102,6 +102,16 @@ pub(crate) fn threshold(
     }
 }
 
+/// Returns which long writes of a new connection go through the ring: measurements decide, unless a parameter fixes the rendezvous threshold, for
+/// writes of one frame.
+pub(crate) fn timed_writes(params: &Params, layout: Layout) -> TimedPaths {
+    let eager = limits(params, layout, true).eager;
+    match params.segmented_size {
+        0 => TimedPaths::new(eager, layout.max_body() - LISTS),
+        _ => TimedPaths::new(eager, eager),
+    }
+}
+
 /// Returns the limits of a connection with such lanes.
 pub(crate) fn limits(params: &Params, layout: Layout, pull: bool) -> Limits {
     let longest = layout.max_body() - LISTS;
@@ -111,6 +121,7 @@ pub(crate) fn limits(params: &Params, layout: Layout, pull: bool) -> Limits {
         eager,
         segmented: params.segmented_size.max(sent).max(eager),
         segmented_rma: true,
+        long_write: 0,
         segment: params.segment_size.clamp(INJECT_SIZE, longest),
         rndv_msg: true,
         rndv_tagged: true,
@@ -352,6 +363,11 @@ impl Conn {
         {
             self.push_unordered(&cell);
         }
+    }
+
+    /// Returns the longest body that goes with its header in one frame, whatever else the frame lists.
+    pub(crate) const fn longest_frame(&self) -> usize {
+        self.tx.max_body() - LISTS
     }
 
     /// Returns whether the lane has a cell left.

@@ -15,6 +15,7 @@ use oxifabric_wire::shm::cell::{Body, Cell};
 use crate::doorbell::full_fence;
 use crate::recently::Recently;
 use crate::region::Side;
+use crate::rndv_threshold::{Path, TimedPaths};
 use crate::sys::memory::Mapping;
 
 /// The kind of link frame that grants a region.
@@ -26,15 +27,16 @@ pub(crate) const MAX_GRANTS: usize = 64;
 /// Shortest read by frames for which its target grants the region: shorter ones are as fast by frames.
 pub(crate) const SHORTEST: u64 = 4096;
 
-/// Longest access that its initiator carries out at once; what is longer both sides copy, and poll in between.
-pub(crate) const LONGEST: usize = 4 << 20;
+/// Longest access that its initiator carries out at once. While a side carries out its accesses it does not poll: frames of the other side wait as long.
+/// What is longer goes by frames, so that either side polls between two chunks, and is read by the side that it goes to.
+pub(crate) const LONGEST: usize = 128 << 10;
 
 /// Accesses of this side after which a peer that has made none meanwhile is not busy any more.
 const BUSY_LOOKS: u32 = 64;
 
 /// First words of the two sides' counts of revocations, and of accesses that they began and ended.
 const REVOCATIONS: usize = 320;
-const ACCESSES: usize = 352;
+pub(crate) const ACCESSES: usize = 352;
 
 const READ: u32 = 1;
 const WRITE: u32 = 2;
@@ -63,6 +65,8 @@ pub(crate) struct DirectAccess {
     /// Whether an access failed: no other is tried.
     failed: bool,
     pub(crate) order: AccessOrder,
+    /// Which long writes of this side go through the ring as long as the peer makes accesses of its own.
+    pub(crate) writes: TimedPaths,
 }
 
 /// A region of the peer that this side may access.
@@ -78,7 +82,7 @@ pub(crate) struct Grant {
 }
 
 impl DirectAccess {
-    pub(crate) fn new(head: Arc<Mapping>, side: Side, grants: bool) -> Self {
+    pub(crate) fn new(head: Arc<Mapping>, side: Side, grants: bool, writes: TimedPaths) -> Self {
         Self {
             head,
             side,
@@ -91,6 +95,7 @@ impl DirectAccess {
             seen: Recently::default(),
             failed: false,
             order: AccessOrder::default(),
+            writes,
         }
     }
 
@@ -225,12 +230,24 @@ impl DirectAccess {
     /// this side makes some.
     pub(crate) fn note_posted(&mut self, cell: u64, id: u32) {
         self.order.add(cell, id);
+        self.count();
+    }
+
+    /// Notes that this side has written so many bytes by one frame, which it could have carried out by itself.
+    pub(crate) fn note_written(&mut self, len: usize) {
+        self.count();
+        self.is_peer_busy();
+        self.writes.note(len as u64, len, Path::Ring);
+    }
+
+    /// Notes that this side has made an access by a frame.
+    fn count(&mut self) {
         self.accesses = self.accesses.wrapping_add(2);
         let word = self.side.word(&self.head, ACCESSES);
         word.store(self.accesses, Ordering::Release);
     }
 
-    /// Returns whether the peer has made accesses of its own lately: it has no time to copy a part of ours.
+    /// Returns whether the peer has made accesses of its own lately: it has no time to copy a part of ours, but polls.
     pub(crate) fn is_peer_busy(&mut self) -> bool {
         let word = self.side.other().word(&self.head, ACCESSES);
         let accesses = word.load(Ordering::Relaxed);
@@ -239,6 +256,15 @@ impl DirectAccess {
             _ => (accesses, BUSY_LOOKS),
         };
         self.theirs.1 > 0
+    }
+
+    /// Returns the longest write that is to go through the ring; zero as long as the peer is not busy, since it may not poll then.
+    pub(crate) fn longest_written(&self) -> usize {
+        if self.theirs.1 > 0 {
+            self.writes.limit()
+        } else {
+            0
+        }
     }
 
     /// Notes that an access could not be carried out: others go by frames.
@@ -318,8 +344,14 @@ mod tests {
     /// Returns both sides of a connection.
     fn sides() -> [DirectAccess; 2] {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
-        [Side::Initiator, Side::Acceptor]
-            .map(|side| DirectAccess::new(Arc::clone(&head), side, true))
+        [Side::Initiator, Side::Acceptor].map(|side| {
+            DirectAccess::new(
+                Arc::clone(&head),
+                side,
+                true,
+                TimedPaths::new(6144, 32 << 10),
+            )
+        })
     }
 
     const REGION: OpenRegion = OpenRegion {
@@ -454,5 +486,19 @@ mod tests {
             assert!(here.is_peer_busy());
         }
         assert!(!here.is_peer_busy());
+    }
+
+    #[test]
+    fn long_writes_go_through_a_faster_ring_only_while_the_peer_is_busy() {
+        let [mut here, mut peer] = sides();
+        here.writes.prefer_ring(10_000);
+        assert_eq!(here.longest_written(), 0, "the peer may not poll");
+        peer.note_written(10_000);
+        assert!(here.is_peer_busy());
+        assert_eq!(here.longest_written(), 16_383);
+        for _ in 0..BUSY_LOOKS {
+            here.note_written(10_000);
+        }
+        assert_eq!(here.longest_written(), 0, "the peer has stopped");
     }
 }

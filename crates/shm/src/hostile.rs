@@ -90,6 +90,7 @@ pub(crate) fn untrusted_conn(peer: PeerId, pull: bool) -> Option<(Conn, Region, 
     socket.set_nonblocking(true).ok()?;
     let head = Arc::clone(&ours.head);
     let threshold = conn::threshold(&smallest(), ours.layout, &head, ours.side);
+    let writes = conn::timed_writes(&smallest(), ours.layout);
     let conn = Conn {
         peer,
         rx: ours.rx,
@@ -113,7 +114,7 @@ pub(crate) fn untrusted_conn(peer: PeerId, pull: bool) -> Option<(Conn, Region, 
         entry: 0,
         incarnation: 1,
         probe: 0,
-        direct: DirectAccess::new(Arc::clone(&head), ours.side, pull),
+        direct: DirectAccess::new(Arc::clone(&head), ours.side, pull, writes),
         cma: CmaQueue::new(
             head,
             ours.side,

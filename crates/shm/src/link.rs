@@ -9,11 +9,11 @@ mod settling;
 use std::time::Duration;
 
 use oxifabric_engine::{
-    Frame, Limits, Link, PostError, Posted, RemoteIov, RmaOp, RxToken, Sink, TxToken,
+    Frame, Kind, Limits, Link, PostError, Posted, RemoteIov, RmaOp, RxToken, Sink, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_provider::log;
-use oxifabric_types::{Errno, Instant, PeerId};
+use oxifabric_types::{Errno, Flags, Instant, PeerId};
 
 use crate::NAME;
 use crate::conn::Conn;
@@ -132,17 +132,33 @@ impl ShmLink {
         self.poll_sockets(sink)
     }
 
-    /// Adopts the rendezvous threshold that a peer asks for, for the messages that follow.
+    /// Adopts what a peer asks for, for the messages that follow: up to which length they come without a rendezvous, in one frame where they fit.
     #[inline(never)]
     fn adjust_threshold(&mut self, peer: PeerId) {
-        let Some(eager) = self.peers.get(peer).map(|peer| peer.limits.eager) else {
+        let Some(conn) = self.conn_of(peer) else {
             return;
         };
-        let asked = self
-            .conn_of(peer)
-            .and_then(|conn| conn.cma.threshold.change(eager));
+        let eager = conn.direct.writes.least();
+        let asked = conn.cma.threshold.change(eager);
+        let frame = conn.longest_frame();
         if let (Some(len), Some(peer)) = (asked, self.peers.get_mut(peer)) {
             peer.limits.segmented = len;
+            peer.limits.eager = len.min(frame);
+        }
+    }
+
+    /// Adopts what has been measured, for the writes that follow: which of them go through the ring. `written` is the length of one that did.
+    #[inline(never)]
+    fn adjust_writes(&mut self, peer: PeerId, written: Option<usize>) {
+        let Some(conn) = self.conn_of(peer) else {
+            return;
+        };
+        if let Some(len) = written {
+            conn.direct.note_written(len);
+        }
+        let longest = conn.direct.longest_written();
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.limits.long_write = longest;
         }
     }
 
@@ -214,16 +230,25 @@ impl Link for ShmLink {
         }
         if frame.header.len >= rndv_threshold::SHORTEST {
             self.adjust_threshold(peer);
+            if frame.header.kind == Kind::Write {
+                self.adjust_writes(peer, Some(frame.len));
+            }
         }
         Ok(Posted::Done)
     }
 
     fn carry_out(&mut self, access: &RmaOp<'_>) -> bool {
-        if self.mark.is_foreign() || access.body.len() > direct::LONGEST {
+        let len = access.body.len();
+        if len < direct::SHORTEST as usize || len > direct::LONGEST || self.mark.is_foreign() {
             return false;
         }
+        let is_read = access.flags.contains(Flags::READ);
         let conn = self.conn_of(access.peer);
-        conn.is_some_and(|conn| conn.carry_out(access))
+        let is_over = conn.is_some_and(|conn| conn.carry_out(access, is_read));
+        if !is_read {
+            self.adjust_writes(access.peer, None);
+        }
+        is_over
     }
 
     fn pull(

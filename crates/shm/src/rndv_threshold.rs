@@ -5,29 +5,24 @@
 //! at the same time. Which of the two is faster depends on whether the two processors share a cache, on the kernel, on what
 //! virtualises them, and on what else they do: so the receiver tries both, takes the time, and tells the sender.
 
+mod timed_paths;
 mod trials;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use crate::region::Side;
 use crate::sys::memory::Mapping;
 
-use trials::{CLASSES, FIRST_CLASS, Trials};
+use trials::FIRST_CLASS;
+
+pub(crate) use timed_paths::TimedPaths;
 
 /// First of the two sides' words that ask for a threshold, behind the doorbells; a side's own is the one that it writes.
-const THRESHOLD_WORD: usize = 32;
+pub(crate) const THRESHOLD_WORD: usize = 32;
 
 /// Shortest message whose way may be chosen.
 pub(crate) const SHORTEST: u64 = 1 << FIRST_CLASS;
-
-/// Longest message that may be asked for through the ring.
-const LONGEST: usize = (1 << (FIRST_CLASS as usize + CLASSES)) - 1;
-
-/// How many bytes are timed together. It is the whole ring, unless a parameter makes it longer, so that it does not matter how much of it the
-/// sender had filled before.
-const SAMPLE: usize = 128 * 1024;
 
 /// The way on which a long message comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,27 +31,12 @@ pub(crate) enum Path {
     Pull,
 }
 
-/// Messages of one class that came on one way, one after the other.
-#[derive(Debug)]
-struct Run {
-    class: usize,
-    path: Path,
-    /// When the message before the first of them ended, once there was one.
-    since: Option<Instant>,
-    bytes: usize,
-}
-
 /// What one side of a connection asks for, and what it is asked for.
 #[derive(Debug)]
 pub(crate) struct RndvThreshold {
     head: Arc<Mapping>,
     side: Side,
-    /// Lengths between which the sender may be asked not to wait: it never does up to the first, and always beyond the second. Times are not taken if they
-    /// are the same.
-    least: usize,
-    most: usize,
-    run: Run,
-    trials: Trials,
+    paths: TimedPaths,
     /// What this side has asked for.
     asked: usize,
     /// What the other side was last seen to ask for.
@@ -69,15 +49,7 @@ impl RndvThreshold {
         Self {
             head,
             side,
-            least,
-            most: most.clamp(least, LONGEST.max(least)),
-            run: Run {
-                class: 0,
-                path: Path::Pull,
-                since: None,
-                bytes: 0,
-            },
-            trials: Trials::default(),
+            paths: TimedPaths::new(least, most),
             asked: 0,
             seen: 0,
         }
@@ -94,43 +66,9 @@ impl RndvThreshold {
     /// Takes note of the end of a message of this length, or of a part of it, that came on this way.
     #[inline]
     pub(crate) fn note(&mut self, len: u64, part: usize, path: Path) {
-        if self.least as u64 >= len || len > self.most as u64 {
-            return;
-        }
-        let class = class_of(len);
-        let run = &mut self.run;
-        if class != run.class || path != run.path {
-            self.begin_run(class, path);
-            return;
-        }
-        run.bytes += part;
-        if run.bytes >= SAMPLE || run.since.is_none() {
-            self.take_time();
-        }
-    }
-
-    fn begin_run(&mut self, class: usize, path: Path) {
-        self.run = Run {
-            class,
-            path,
-            since: None,
-            bytes: 0,
-        };
-        if self.trials.interrupted() {
+        if self.paths.note(len, part, path) {
             self.ask();
         }
-    }
-
-    #[cold]
-    fn take_time(&mut self) {
-        let now = Instant::now();
-        let run = &mut self.run;
-        if let Some(since) = run.since {
-            let sample = picoseconds(run.bytes, now - since);
-            self.trials.add(run.class, run.path, sample);
-        }
-        (run.since, run.bytes) = (Some(now), 0);
-        self.ask();
     }
 
     /// Returns whether the initiator of a write that it has announced is to copy it into the ring.
@@ -140,10 +78,7 @@ impl RndvThreshold {
 
     /// Tells the sender up to which length it need not wait for a rendezvous, if that has changed.
     fn ask(&mut self) {
-        let wanted = match self.trials.limit() {
-            0 => 0,
-            classes => ((1 << (FIRST_CLASS as usize + classes)) - 1).min(self.most),
-        };
+        let wanted = self.paths.limit();
         if wanted != self.asked {
             self.asked = wanted;
             let word = self.word(self.side);
@@ -155,13 +90,14 @@ impl RndvThreshold {
     /// longer than what this side was made for.
     pub(crate) fn change(&mut self, least: usize) -> Option<usize> {
         let asked = self.word(self.side.other()).load(Ordering::Relaxed);
-        if self.most == 0 || asked == self.seen {
+        let most = self.paths.most();
+        if most == 0 || asked == self.seen {
             return None;
         }
         self.seen = asked;
         Some(
             usize::try_from(asked)
-                .map_or(self.most, |asked| asked.min(self.most))
+                .map_or(most, |asked| asked.min(most))
                 .max(least),
         )
     }
@@ -169,18 +105,6 @@ impl RndvThreshold {
     fn word(&self, side: Side) -> &AtomicU64 {
         side.word(&self.head, THRESHOLD_WORD)
     }
-}
-
-/// Returns the time that each byte took, in picoseconds.
-fn picoseconds(len: usize, took: Duration) -> u64 {
-    let each = took.as_nanos().saturating_mul(1000) / len.max(1) as u128;
-    u64::try_from(each).unwrap_or(u64::MAX)
-}
-
-/// Returns the index of the class of messages of a length.
-fn class_of(len: u64) -> usize {
-    let class = len.checked_ilog2().unwrap_or(0).saturating_sub(FIRST_CLASS);
-    (class as usize).min(CLASSES - 1)
 }
 
 #[cfg(test)]
@@ -204,18 +128,12 @@ mod tests {
     /// Lets messages of this length come as asked for until `count` times were taken, each of which was so long.
     fn receive(side: &mut RndvThreshold, len: usize, count: usize, ring: u64, pull: u64) {
         for _ in 0..count {
-            let (path, nanoseconds) = match side.is_copied(len as u64) {
+            let (path, pace) = match side.is_copied(len as u64) {
                 true => (Path::Ring, ring),
                 false => (Path::Pull, pull),
             };
-            let now = Instant::now();
-            side.run = Run {
-                class: class_of(len as u64),
-                path,
-                since: now.checked_sub(Duration::from_nanos(nanoseconds)),
-                bytes: SAMPLE,
-            };
-            side.take_time();
+            side.paths.add(len, path, pace);
+            side.ask();
         }
     }
 
@@ -237,35 +155,6 @@ mod tests {
     }
 
     #[test]
-    fn times_are_taken_of_as_many_bytes_as_the_ring_has() {
-        let [mut receiver, _] = sides();
-        receiver.note(8192, 8192, Path::Pull);
-        assert!(receiver.run.since.is_none(), "a message of another class");
-        receiver.note(8192, 8192, Path::Pull);
-        assert!(receiver.run.since.is_some() && receiver.run.bytes == 0);
-        for _ in 0..15 {
-            receiver.note(8192, 8192, Path::Pull);
-        }
-        assert_eq!(receiver.run.bytes, SAMPLE - 8192);
-        receiver.note(8192, 8192, Path::Pull);
-        assert_eq!(receiver.run.bytes, 0);
-        receiver.note(8192, 8192, Path::Pull);
-        receiver.note(8192, 8192, Path::Ring);
-        assert!(receiver.run.since.is_none(), "the way has changed");
-    }
-
-    #[test]
-    fn messages_whose_way_is_not_chosen_are_not_timed() {
-        let [mut receiver, _] = sides();
-        for len in [0, 1, LEAST, MOST + 1, usize::MAX] {
-            for _ in 0..100 {
-                receiver.note(len as u64, 8192, Path::Ring);
-            }
-            assert!(receiver.run.since.is_none() && receiver.run.bytes == 0);
-        }
-    }
-
-    #[test]
     fn nothing_is_timed_where_a_parameter_decides() {
         let head = head();
         let [mut receiver, mut sender] = [Side::Initiator, Side::Acceptor]
@@ -273,7 +162,6 @@ mod tests {
         for _ in 0..100 {
             receiver.note(8_000, 8_000, Path::Pull);
         }
-        assert!(receiver.run.since.is_none());
         assert!(receiver.is_copied(7_000) && !receiver.is_copied(7_001));
         assert!(!receiver.is_copied(0), "nothing is to be copied");
         receiver

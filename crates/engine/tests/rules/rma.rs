@@ -454,7 +454,7 @@ fn the_link_is_not_asked_to_carry_out_what_the_peer_is_to_notice_or_what_has_to_
         (Flags::WRITE | Flags::REMOTE_CQ_DATA, &long),
         (Flags::WRITE | Flags::FENCE, &long),
         (Flags::WRITE, &short),
-        (Flags::READ, &short),
+        (Flags::READ | Flags::FENCE, &long),
     ] {
         let mut b = Bench::new();
         b.link.carried_out = Some(Vec::new());
@@ -469,4 +469,32 @@ fn the_link_is_not_asked_to_carry_out_what_the_peer_is_to_notice_or_what_has_to_
     b.rma(op(Flags::WRITE, &short, 2)).expect("room");
     b.rma(op(Flags::WRITE, &long, 3)).expect("room");
     assert_eq!(b.link.carried_out, Some(vec![]));
+}
+
+#[test]
+fn a_long_write_is_one_frame_where_the_limits_say_so() {
+    let mut b = Bench::with(|limits| limits.long_write = 20, |_| {});
+    b.link.carried_out = Some(Vec::new());
+    let [one_frame, longer] = [20, 21].map(|len| memory(&vec![1; len]));
+    b.rma(op(Flags::WRITE, &one_frame, 1)).expect("room");
+    let sent = b.frame();
+    assert_eq!((sent.header.kind, sent.body.len()), (Kind::Write, 20));
+    assert_eq!(b.done().context, 1);
+    b.link.carried_out = None;
+    b.rma(op(Flags::WRITE, &longer, 2)).expect("room");
+    assert_eq!(b.frame().header.kind, Kind::WriteRts);
+    // A message of that length is announced, or sent in parts.
+    b.send(tx(&one_frame, 3)).expect("room");
+    assert!(b.frame().body.len() < 20);
+}
+
+#[test]
+fn a_long_write_that_had_to_wait_is_one_frame_as_well() {
+    let mut b = Bench::with(|limits| limits.long_write = 20, |_| {});
+    b.link.answers.push_back(Err(PostError::Again));
+    let body = memory(&[1; 20]);
+    b.rma(op(Flags::WRITE, &body, 1)).expect("room");
+    b.tell(|sink| sink.writable(PEER));
+    let sent = b.frame();
+    assert_eq!((sent.header.kind, sent.body.len()), (Kind::Write, 20));
 }

@@ -229,6 +229,7 @@ impl<const IN_ORDER: bool> Bench<IN_ORDER> {
                 eager: 8,
                 segmented: 20,
                 segmented_rma: true,
+                long_write: 0,
                 segment: 6,
                 rndv_msg: true,
                 rndv_tagged: true,

@@ -3,21 +3,28 @@
 use oxifabric_engine::{RmaOp, Sink, Target};
 use oxifabric_mem::Iov;
 use oxifabric_provider::log;
-use oxifabric_types::Flags;
 use oxifabric_wire::shm::cell::{Body, Cell};
 
 use super::Conn;
 use crate::NAME;
 use crate::direct::{GRANT, SHORTEST};
+use crate::rndv_threshold::Path;
 use crate::sys::process;
 
 impl Conn {
-    /// Carries out a read or write of memory that the peer has granted; returns whether it did. What both sides copy
-    /// faster, each a part, is left to them, unless the peer has accesses of its own to carry out.
-    pub(crate) fn carry_out(&mut self, access: &RmaOp<'_>) -> bool {
+    /// Carries out a read or write of memory that the peer has granted; returns whether it did. As long as the peer has no accesses of its own,
+    /// what both sides copy faster, each a part, is left to them, and as long as it has some, what comes faster through the ring is left to that.
+    pub(crate) fn carry_out(&mut self, access: &RmaOp<'_>, is_read: bool) -> bool {
         let len = access.body.len();
-        let is_read = access.flags.contains(Flags::READ);
-        if self.cma.is_shared(len) && !self.direct.is_peer_busy() {
+        if len <= self.direct.writes.least() {
+            return false;
+        }
+        let is_busy = self.direct.is_peer_busy();
+        let goes_by_frame = match is_busy {
+            true => is_read && self.cma.threshold.is_copied(len as u64),
+            false => self.cma.is_shared(len),
+        };
+        if goes_by_frame {
             return false;
         }
         let [target] = access.targets else {
@@ -40,8 +47,18 @@ impl Conn {
                 "memory of peer {peer} (process {pid}) cannot be accessed directly, its process is asked: {error}"
             );
             self.direct.fail();
+        } else if is_busy {
+            self.note_carried_out(len, is_read);
         }
         copied.is_ok()
+    }
+
+    /// Takes note of an access that would have gone by frames if the ring were faster.
+    fn note_carried_out(&mut self, len: usize, is_read: bool) {
+        match is_read {
+            true => (self.cma.threshold).note(len as u64, len, Path::Pull),
+            false => drop(self.direct.writes.note(len as u64, len, Path::Pull)),
+        }
     }
 
     /// Returns where memory is that the peer has granted. A grant that is the next cell of the lane is taken at once: a thread that posts

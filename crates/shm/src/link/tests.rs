@@ -275,3 +275,48 @@ fn an_endpoint_that_closes_waits_for_a_direct_access() {
         assert!(over.load(Ordering::Relaxed), "it would be written late");
     });
 }
+
+#[test]
+fn limits_follow_what_was_measured_of_writes() {
+    let mut link = open();
+    let (peer, theirs, _socket) = meet(&mut link, "writer");
+    let mut bytes = vec![1; 7_000];
+    let body = crate::sys::memory::lend(&mut bytes);
+    let write = |link: &mut ShmLink| {
+        link.carry_out(&RmaOp {
+            peer,
+            targets: &[],
+            body: body.clone(),
+            data: 0,
+            flags: Flags::RMA | Flags::WRITE,
+            context: 0,
+        })
+    };
+    let conn = link.conn_of(peer).expect("it is open");
+    conn.direct.writes.prefer_ring(7_000);
+    let longest = conn.direct.writes.limit();
+    assert!(!write(&mut link), "nothing is granted");
+    assert_eq!(link.limits(peer).long_write, 0, "the peer may not poll");
+    let accesses = theirs.side.word(&theirs.head, direct::ACCESSES);
+    accesses.store(2, Ordering::Relaxed);
+    write(&mut link);
+    assert_eq!(link.limits(peer).long_write, longest);
+    assert!(longest >= 7_000);
+}
+
+#[test]
+fn messages_that_a_peer_wants_through_the_ring_are_one_frame_where_they_fit() {
+    let mut link = open();
+    let (peer, theirs, _socket) = meet(&mut link, "receiver");
+    let frame = link.conn_of(peer).expect("it is open").longest_frame();
+    for (asked, eager) in [(7_000, 7_000), (1 << 20, frame), (0, 6_144)] {
+        let word = theirs
+            .side
+            .word(&theirs.head, rndv_threshold::THRESHOLD_WORD);
+        word.store(asked, Ordering::Relaxed);
+        link.adjust_threshold(peer);
+        let limits = link.limits(peer);
+        assert_eq!(limits.eager, eager);
+        assert!(limits.segmented >= limits.eager);
+    }
+}

@@ -38,6 +38,11 @@ impl<M: Memory> Producer<M> {
         }
     }
 
+    /// Returns the longest body of a cell.
+    pub const fn max_body(&self) -> usize {
+        self.layout.max_body()
+    }
+
     /// Returns how many cells were pushed, modulo 2^64.
     pub const fn pushed(&self) -> u64 {
         self.tail

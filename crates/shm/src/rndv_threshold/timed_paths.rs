@@ -1,0 +1,185 @@
+//! The two paths of long transfers, timed: through the ring, or by one process copying from or to the other's memory (docs/adr/0063).
+
+use std::time::{Duration, Instant};
+
+use super::Path;
+use super::trials::{CLASSES, FIRST_CLASS, Trials};
+
+/// Longest transfer that may be sent through the ring.
+const LONGEST: usize = (1 << (FIRST_CLASS as usize + CLASSES)) - 1;
+
+/// How many bytes are timed together. It is the whole ring, unless a parameter makes it longer, so that it does not matter how much of it the
+/// sender had filled before.
+const SAMPLE: usize = 128 * 1024;
+
+/// Which transfers of one kind and direction go through the ring, by their length.
+#[derive(Debug)]
+pub(crate) struct TimedPaths {
+    /// Lengths between which the path may be chosen: shorter ones always go through the ring, longer ones never do. Times are not taken if they are the same.
+    least: usize,
+    most: usize,
+    run: Run,
+    trials: Trials,
+}
+
+/// Transfers of one class that went on one path, one after the other.
+#[derive(Debug)]
+struct Run {
+    class: usize,
+    path: Path,
+    /// When the transfer before the first of them ended, once there was one.
+    since: Option<Instant>,
+    bytes: usize,
+}
+
+impl TimedPaths {
+    /// Returns the state of a new connection, which measures transfers longer than `least` and up to `most`.
+    pub(crate) fn new(least: usize, most: usize) -> Self {
+        Self {
+            least,
+            most: most.clamp(least, LONGEST.max(least)),
+            run: Run {
+                class: 0,
+                path: Path::Pull,
+                since: None,
+                bytes: 0,
+            },
+            trials: Trials::default(),
+        }
+    }
+
+    /// Returns the length up to which transfers always go through the ring.
+    pub(crate) const fn least(&self) -> usize {
+        self.least
+    }
+
+    /// Returns the length up to which the path may be chosen; that of [`TimedPaths::least`] where times are not taken.
+    pub(crate) const fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Takes note of the end of a transfer of this length, or of a part of it, that went on this path. Returns whether the limit may have changed.
+    #[inline]
+    pub(crate) fn note(&mut self, len: u64, part: usize, path: Path) -> bool {
+        if self.least as u64 >= len || len > self.most as u64 {
+            return false;
+        }
+        let class = class_of(len);
+        let run = &mut self.run;
+        if class != run.class || path != run.path {
+            return self.begin_run(class, path);
+        }
+        run.bytes += part;
+        let is_due = run.bytes >= SAMPLE || run.since.is_none();
+        if is_due {
+            self.take_time();
+        }
+        is_due
+    }
+
+    fn begin_run(&mut self, class: usize, path: Path) -> bool {
+        self.run = Run {
+            class,
+            path,
+            since: None,
+            bytes: 0,
+        };
+        self.trials.interrupted()
+    }
+
+    #[cold]
+    fn take_time(&mut self) {
+        let now = Instant::now();
+        let run = &mut self.run;
+        if let Some(since) = run.since {
+            let sample = picoseconds(run.bytes, now - since);
+            self.trials.add(run.class, run.path, sample);
+        }
+        (run.since, run.bytes) = (Some(now), 0);
+    }
+
+    /// Returns the length up to which transfers are to go through the ring; zero if only those do that always do.
+    pub(crate) fn limit(&self) -> usize {
+        match self.trials.limit() {
+            0 => 0,
+            classes => ((1 << (FIRST_CLASS as usize + classes)) - 1).min(self.most),
+        }
+    }
+}
+
+/// Returns the time that each byte took, in picoseconds.
+fn picoseconds(len: usize, took: Duration) -> u64 {
+    let each = took.as_nanos().saturating_mul(1000) / len.max(1) as u128;
+    u64::try_from(each).unwrap_or(u64::MAX)
+}
+
+/// Returns the index of the class of transfers of a length.
+fn class_of(len: u64) -> usize {
+    let class = len.checked_ilog2().unwrap_or(0).saturating_sub(FIRST_CLASS);
+    (class as usize).min(CLASSES - 1)
+}
+
+#[cfg(test)]
+impl TimedPaths {
+    /// Takes a sample that says that each byte took so many picoseconds.
+    pub(crate) fn add(&mut self, len: usize, path: Path, picoseconds: u64) {
+        self.trials.add(class_of(len as u64), path, picoseconds);
+    }
+
+    /// Takes samples of transfers of this length by which the ring is twice as fast.
+    pub(crate) fn prefer_ring(&mut self, len: usize) {
+        for _ in 0..20 {
+            match len <= self.limit() {
+                true => self.add(len, Path::Ring, 50),
+                false => self.add(len, Path::Pull, 100),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAST: usize = 6144;
+    const MOST: usize = 64 * 1024;
+
+    #[test]
+    fn times_are_taken_of_as_many_bytes_as_the_ring_has() {
+        let mut paths = TimedPaths::new(LEAST, MOST);
+        paths.note(8192, 8192, Path::Pull);
+        assert!(paths.run.since.is_none(), "a transfer of another class");
+        paths.note(8192, 8192, Path::Pull);
+        assert!(paths.run.since.is_some() && paths.run.bytes == 0);
+        for _ in 0..15 {
+            assert!(!paths.note(8192, 8192, Path::Pull));
+        }
+        assert_eq!(paths.run.bytes, SAMPLE - 8192);
+        assert!(paths.note(8192, 8192, Path::Pull));
+        assert_eq!(paths.run.bytes, 0);
+        paths.note(8192, 8192, Path::Pull);
+        paths.note(8192, 8192, Path::Ring);
+        assert!(paths.run.since.is_none(), "the path has changed");
+    }
+
+    #[test]
+    fn transfers_whose_path_is_not_chosen_are_not_timed() {
+        let mut paths = TimedPaths::new(LEAST, MOST);
+        for len in [0, 1, LEAST, MOST + 1, usize::MAX] {
+            for _ in 0..100 {
+                assert!(!paths.note(len as u64, 8192, Path::Ring));
+            }
+            assert!(paths.run.since.is_none() && paths.run.bytes == 0);
+        }
+    }
+
+    #[test]
+    fn the_limit_is_the_longest_length_of_a_class_or_the_most() {
+        let mut paths = TimedPaths::new(LEAST, MOST);
+        assert_eq!(paths.limit(), 0);
+        paths.prefer_ring(10_000);
+        assert_eq!(paths.limit(), 16_383);
+        paths.prefer_ring(MOST);
+        assert_eq!(paths.limit(), MOST);
+    }
+}
