@@ -67,6 +67,8 @@ pub(crate) struct DirectAccess {
     pub(crate) order: AccessOrder,
     /// Which long writes of this side go through the ring as long as the peer makes accesses of its own.
     pub(crate) writes: TimedPaths,
+    /// The longest of them, as last asked for.
+    longest_written: usize,
 }
 
 /// A region of the peer that this side may access.
@@ -96,6 +98,7 @@ impl DirectAccess {
             failed: false,
             order: AccessOrder::default(),
             writes,
+            longest_written: 0,
         }
     }
 
@@ -204,6 +207,7 @@ impl DirectAccess {
     }
 
     /// Begins an access; returns false when all grants have been taken back.
+    #[inline(always)]
     pub(crate) fn begin(&mut self) -> bool {
         self.accesses = self.accesses.wrapping_add(1);
         let word = self.side.word(&self.head, ACCESSES);
@@ -248,23 +252,26 @@ impl DirectAccess {
     }
 
     /// Returns whether the peer has made accesses of its own lately: it has no time to copy a part of ours, but polls.
+    #[inline]
     pub(crate) fn is_peer_busy(&mut self) -> bool {
         let word = self.side.other().word(&self.head, ACCESSES);
         let accesses = word.load(Ordering::Relaxed);
-        self.theirs = match self.theirs {
-            (before, looks) if before == accesses => (accesses, looks.saturating_sub(1)),
-            _ => (accesses, BUSY_LOOKS),
-        };
+        if accesses == self.theirs.0 {
+            self.theirs.1 = self.theirs.1.saturating_sub(1);
+        } else {
+            self.theirs = (accesses, BUSY_LOOKS);
+        }
         self.theirs.1 > 0
     }
 
-    /// Returns the longest write that is to go through the ring; zero as long as the peer is not busy, since it may not poll then.
-    pub(crate) fn longest_written(&self) -> usize {
-        if self.theirs.1 > 0 {
-            self.writes.limit()
-        } else {
-            0
-        }
+    /// Returns the longest write that is to go through the ring, if that has changed; zero as long as the peer is not busy, since it may not poll then.
+    #[inline]
+    pub(crate) fn new_longest_written(&mut self) -> Option<usize> {
+        let longest = match self.theirs.1 {
+            0 => 0,
+            _ => self.writes.limit(),
+        };
+        (std::mem::replace(&mut self.longest_written, longest) != longest).then_some(longest)
     }
 
     /// Notes that an access could not be carried out: others go by frames.
@@ -492,13 +499,14 @@ mod tests {
     fn long_writes_go_through_a_faster_ring_only_while_the_peer_is_busy() {
         let [mut here, mut peer] = sides();
         here.writes.prefer_ring(10_000);
-        assert_eq!(here.longest_written(), 0, "the peer may not poll");
+        assert_eq!(here.new_longest_written(), None, "the peer may not poll");
         peer.note_written(10_000);
         assert!(here.is_peer_busy());
-        assert_eq!(here.longest_written(), 16_383);
+        assert_eq!(here.new_longest_written(), Some(16_383));
+        assert_eq!(here.new_longest_written(), None);
         for _ in 0..BUSY_LOOKS {
             here.note_written(10_000);
         }
-        assert_eq!(here.longest_written(), 0, "the peer has stopped");
+        assert_eq!(here.new_longest_written(), Some(0), "the peer has stopped");
     }
 }

@@ -13,7 +13,7 @@ use oxifabric_engine::{
 };
 use oxifabric_mem::Iov;
 use oxifabric_provider::log;
-use oxifabric_types::{Errno, Flags, Instant, PeerId};
+use oxifabric_types::{Errno, Instant, PeerId};
 
 use crate::NAME;
 use crate::conn::Conn;
@@ -147,16 +147,20 @@ impl ShmLink {
         }
     }
 
-    /// Adopts what has been measured, for the writes that follow: which of them go through the ring. `written` is the length of one that did.
+    /// Takes note of a long write that went through the ring.
     #[inline(never)]
-    fn adjust_writes(&mut self, peer: PeerId, written: Option<usize>) {
-        let Some(conn) = self.conn_of(peer) else {
-            return;
-        };
-        if let Some(len) = written {
+    fn note_written(&mut self, peer: PeerId, len: usize) {
+        if let Some(conn) = self.conn_of(peer) {
             conn.direct.note_written(len);
+            if let Some(longest) = conn.direct.new_longest_written() {
+                self.set_long_write(peer, longest);
+            }
         }
-        let longest = conn.direct.longest_written();
+    }
+
+    /// Adopts what has been measured, for the writes that follow: which of them go through the ring.
+    #[cold]
+    fn set_long_write(&mut self, peer: PeerId, longest: usize) {
         if let Some(peer) = self.peers.get_mut(peer) {
             peer.limits.long_write = longest;
         }
@@ -231,7 +235,7 @@ impl Link for ShmLink {
         if frame.header.len >= rndv_threshold::SHORTEST {
             self.adjust_threshold(peer);
             if frame.header.kind == Kind::Write {
-                self.adjust_writes(peer, Some(frame.len));
+                self.note_written(peer, frame.len);
             }
         }
         Ok(Posted::Done)
@@ -242,11 +246,12 @@ impl Link for ShmLink {
         if len < direct::SHORTEST as usize || len > direct::LONGEST || self.mark.is_foreign() {
             return false;
         }
-        let is_read = access.flags.contains(Flags::READ);
-        let conn = self.conn_of(access.peer);
-        let is_over = conn.is_some_and(|conn| conn.carry_out(access, is_read));
-        if !is_read {
-            self.adjust_writes(access.peer, None);
+        let Some(conn) = self.conn_of(access.peer) else {
+            return false;
+        };
+        let is_over = conn.carry_out(access);
+        if let Some(longest) = conn.direct.new_longest_written() {
+            self.set_long_write(access.peer, longest);
         }
         is_over
     }

@@ -1,8 +1,11 @@
 //! Accesses that this side carries out by itself, and grants of regions to the peer, docs/protocol/shm.md "Direct accesses".
 
+use std::io;
+
 use oxifabric_engine::{RmaOp, Sink, Target};
 use oxifabric_mem::Iov;
 use oxifabric_provider::log;
+use oxifabric_types::Flags;
 use oxifabric_wire::shm::cell::{Body, Cell};
 
 use super::Conn;
@@ -14,8 +17,9 @@ use crate::sys::process;
 impl Conn {
     /// Carries out a read or write of memory that the peer has granted; returns whether it did. As long as the peer has no accesses of its own,
     /// what both sides copy faster, each a part, is left to them, and as long as it has some, what comes faster through the ring is left to that.
-    pub(crate) fn carry_out(&mut self, access: &RmaOp<'_>, is_read: bool) -> bool {
+    pub(crate) fn carry_out(&mut self, access: &RmaOp<'_>) -> bool {
         let len = access.body.len();
+        let is_read = access.flags.contains(Flags::READ);
         if len <= self.direct.writes.least() {
             return false;
         }
@@ -126,13 +130,30 @@ impl Conn {
 }
 
 /// Copies between memory of this process and of another one.
-fn copy(pid: i32, address: u64, memory: &Iov, is_read: bool) -> std::io::Result<()> {
-    process::copy_whole(memory.len(), |done| {
-        let here = memory.slice(done, memory.len() - done);
-        let there = (address + done as u64, here.len() as u64);
-        match is_read {
-            true => process::read_memory(pid, &[there], &here),
-            false => process::write_memory(pid, there, &here),
-        }
+#[inline(always)]
+fn copy(pid: i32, address: u64, memory: &Iov, is_read: bool) -> io::Result<()> {
+    // One call copies up to 2 GiB: that is all of it, unless a page is missing.
+    match copy_once(pid, address, memory, is_read)? {
+        all if all == memory.len() => Ok(()),
+        some => copy_rest(pid, address, memory, is_read, some),
+    }
+}
+
+#[inline(always)]
+fn copy_once(pid: i32, address: u64, memory: &Iov, is_read: bool) -> io::Result<usize> {
+    let there = (address, memory.len() as u64);
+    match is_read {
+        true => process::read_memory(pid, &[there], memory),
+        false => process::write_memory(pid, there, memory),
+    }
+}
+
+/// Copies what is left after the first `before` bytes.
+#[cold]
+fn copy_rest(pid: i32, address: u64, memory: &Iov, is_read: bool, before: usize) -> io::Result<()> {
+    let rest = memory.len() - before;
+    process::copy_whole(rest, |done| {
+        let here = memory.slice(before + done, rest - done);
+        copy_once(pid, address + (before + done) as u64, &here, is_read)
     })
 }
