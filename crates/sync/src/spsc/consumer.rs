@@ -8,6 +8,12 @@ use super::{Cell, Corrupt, Layout};
 /// Number of cells that are prefetched.
 const AHEAD: u64 = 2;
 
+/// Longest body that is prefetched before its cell is there.
+const SHORT_BODY: usize = 256;
+
+/// Length of a cache line.
+const LINE: usize = 64;
+
 /// Takes cells and bodies out of a lane.
 #[derive(Debug)]
 pub struct Consumer<M> {
@@ -19,6 +25,8 @@ pub struct Consumer<M> {
     /// Bytes of the byte ring that were taken.
     byte_head: u64,
     byte_published: u64,
+    /// Lines of the next body that are prefetched as long as its cell is not there.
+    expected_lines: usize,
 }
 
 impl<M: Memory> Consumer<M> {
@@ -31,6 +39,7 @@ impl<M: Memory> Consumer<M> {
             published: 0,
             byte_head: 0,
             byte_published: 0,
+            expected_lines: 0,
         }
     }
 
@@ -57,6 +66,7 @@ impl<M: Memory> Consumer<M> {
         let line = self.memory.cell(self.head);
         let first = line[0].load(Ordering::Acquire);
         if first as u32 != self.layout.lap(self.head) {
+            self.expect_body();
             return None;
         }
         // While the caller delivers this cell, the next ones are prefetched: in a stream the producer has written them already.
@@ -64,6 +74,16 @@ impl<M: Memory> Consumer<M> {
             self.memory.will_read(self.head.wrapping_add(next));
         }
         Some(cell_of(first, line))
+    }
+
+    /// Prefetches the next body, if it is as short as the last one: its lines then come while the cell does, not after it. Of longer ones the producer
+    /// would lose lines that it has not finished.
+    #[inline(always)]
+    fn expect_body(&self) {
+        if self.expected_lines > 0 {
+            let start = self.layout.offset(self.byte_head);
+            self.memory.will_read_body(start, self.expected_lines);
+        }
     }
 
     /// Returns the cell that is `ahead` places behind the next one, if it is there. A lane has no more than its cells.
@@ -95,10 +115,14 @@ impl<M: Memory> Consumer<M> {
     pub fn advance(&mut self, len: usize) -> bool {
         debug_assert!(self.is_ready(), "took a cell that is not there");
         self.head = self.head.wrapping_add(1);
+        self.expected_lines = match len {
+            0..=SHORT_BODY => len.div_ceil(LINE),
+            _ => 0,
+        };
         if len != 0 {
             self.byte_head = self.layout.place(self.byte_head, len).1;
             let next = self.layout.offset(self.byte_head);
-            self.memory.will_read_body(next);
+            self.memory.will_read_body(next, 1);
         }
         self.is_due(len != 0) && self.publish()
     }

@@ -40,9 +40,9 @@ pub trait Memory {
         let _ = offset;
     }
 
-    /// Hints that the line of bodies at this offset will be read soon.
-    fn will_read_body(&self, offset: usize) {
-        let _ = offset;
+    /// Hints that so many lines of bodies from this offset on, up to four, will be read soon.
+    fn will_read_body(&self, offset: usize, lines: usize) {
+        let _ = (offset, lines);
     }
 }
 
@@ -158,8 +158,18 @@ impl<K> Memory for RawMemory<K> {
     }
 
     #[inline(always)]
-    fn will_read_body(&self, offset: usize) {
-        bring(self.part(offset, 1).0);
+    fn will_read_body(&self, offset: usize, lines: usize) {
+        let first = self.part(offset, 1).0;
+        bring(first);
+        // Without a loop, since vain polls do this. Beyond the ring there is nothing to prefetch, which does no harm.
+        let line = |count: usize| first.wrapping_add(count * size_of::<Line<AtomicU64>>());
+        if lines > 1 {
+            bring(line(1));
+        }
+        if lines > 2 {
+            bring(line(2));
+            bring(line(3));
+        }
     }
 
     #[inline(always)]
