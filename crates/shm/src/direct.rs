@@ -29,7 +29,7 @@ pub(crate) const SHORTEST: u64 = 4096;
 
 /// Longest access that its initiator carries out at once. While a side carries out its accesses it does not poll: frames of the other side wait as long.
 /// What is longer goes by frames, so that either side polls between two chunks, and is read by the side that it goes to.
-pub(crate) const LONGEST: usize = 128 << 10;
+pub(crate) const LONGEST: usize = 256 << 10;
 
 /// Accesses of this side after which a peer that has made none meanwhile is not busy any more.
 const BUSY_LOOKS: u32 = 64;
