@@ -27,7 +27,7 @@ pub trait Link {
     /// There may be paths on which the link carries out accesses by itself ([`Limits::one_sided`]).
     const CARRIES_OUT: bool = true;
 
-    /// Returns what the path to `peer` can take; may change once when the connection is negotiated, and [`Limits::segmented`] at any time.
+    /// Returns what the path to `peer` can take; may change when the connection is negotiated, and some lengths at any time.
     fn limits(&self, peer: PeerId) -> &Limits;
 
     /// Hands over one frame.
@@ -41,6 +41,12 @@ pub trait Link {
     /// [`PostError::Again`] (blocked or still connecting), [`PostError::Down`] (the peer is gone).
     fn post(&mut self, peer: PeerId, frame: Frame<'_>, token: TxToken)
     -> Result<Posted, PostError>;
+
+    /// Returns whether a write longer than [`Limits::eager`] may go whole, up to [`Limits::long_write`]: no answer to it would tell that the peer has refused it.
+    fn takes_whole(&self, peer: PeerId, targets: &[Target]) -> bool {
+        let _ = (peer, targets);
+        true
+    }
 
     /// Carries out a read or write of the peer's memory at once, if this side can do so alone; returns whether it did. What is
     /// not carried out is posted as frames, by which the peer can refuse it. Called only for reads, and for writes longer than one frame,
@@ -336,15 +342,15 @@ pub enum PostError {
 /// What the path to a peer can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest message that goes with its header in one frame.
+    /// Longest message that goes with its header in one frame; may change at any time.
     pub eager: usize,
     /// Longest message that is sent at once in several frames (at least `eager`). Writes of more than one frame wait for an answer where the
     /// peer can pull them: it can refuse them then.
     pub segmented: usize,
     /// Writes and responses may be sent at once in several frames, too.
     pub segmented_rma: bool,
-    /// Longest write that goes with its header in one frame although it is longer than `eager`, at which messages end; may change at any time. Zero where
-    /// there is none.
+    /// Longest write that goes with its header in one frame although it is longer than `eager`, where [`Link::takes_whole`] says so; may change at any time.
+    /// Zero where there is none.
     pub long_write: usize,
     /// Longest body of one [`Kind::Segment`] frame.
     pub segment: usize,
@@ -391,16 +397,6 @@ impl Limits {
         match L::CUTS_MESSAGES {
             true => self.segmented,
             false => self.eager,
-        }
-    }
-
-    /// Returns the longest write that goes with its header in one frame.
-    #[inline(always)]
-    pub(crate) const fn longest_write(&self) -> usize {
-        if self.long_write > self.eager {
-            self.long_write
-        } else {
-            self.eager
         }
     }
 

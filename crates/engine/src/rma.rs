@@ -55,7 +55,7 @@ impl Engine {
         {
             return self.read_by_link(link, out, op, key);
         }
-        let is_short = is_one_frame(&op, link.limits(op.peer))
+        let is_short = is_one_frame(link, &op)
             && !op.flags.intersects(Flags::READ | Flags::FENCE)
             && self.peers.is_clear(op.peer);
         let sent = match is_short {
@@ -517,10 +517,12 @@ fn reads_by_itself(limits: &Limits) -> bool {
     limits.one_sided.contains(OneSided::READ)
 }
 
-/// Returns whether a write goes in one frame: it is short, or the link carries it out by itself.
+/// Returns whether a write goes in one frame: it is short, or the peer takes it so, or the link carries it out by itself.
 #[inline(always)]
-fn is_one_frame(op: &RmaOp<'_>, limits: &Limits) -> bool {
-    op.body.len() <= limits.longest_write()
+fn is_one_frame(link: &impl Link, op: &RmaOp<'_>) -> bool {
+    let (limits, len) = (link.limits(op.peer), op.body.len());
+    len <= limits.eager
+        || (len <= limits.long_write && link.takes_whole(op.peer, op.targets))
         || limits.carries_out(&transmit::frames::write_header(op))
 }
 

@@ -422,6 +422,9 @@ impl Conn {
         self.cma.begin_poll();
         while events < BURST && !self.stalled && !self.broken {
             let Some(arrived) = self.rx.peek() else {
+                if self.direct.awaits_position {
+                    self.publish_position();
+                }
                 break;
             };
             events += 1;
@@ -444,6 +447,15 @@ impl Conn {
             events += self.unblock(len, sink);
         }
         events
+    }
+
+    /// Tells the peer that everything was taken: it may carry out its next access by itself.
+    #[cold]
+    fn publish_position(&mut self) {
+        self.direct.awaits_position = false;
+        if self.rx.publish() {
+            self.ring();
+        }
     }
 
     /// Returns whether a cell has gone either way since the last rebalance.
@@ -618,8 +630,8 @@ impl Conn {
         if !matches!(header.kind, Kind::Write | Kind::Read) {
             return Err(Errno::PROTO);
         }
-        if header.kind == Kind::Read && header.len >= SHORTEST {
-            self.grant(header.len, key, sink);
+        if header.len >= SHORTEST {
+            self.note_long_access(&header, key, sink);
         }
         let (_, start) = self.locate(ring_len)?;
         let whole = self.rx.body(start, ring_len);

@@ -9,11 +9,11 @@ mod settling;
 use std::time::Duration;
 
 use oxifabric_engine::{
-    Frame, Kind, Limits, Link, PostError, Posted, RemoteIov, RmaOp, RxToken, Sink, TxToken,
+    Frame, Kind, Limits, Link, PostError, Posted, RemoteIov, RmaOp, RxToken, Sink, Target, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_provider::log;
-use oxifabric_types::{Errno, Instant, PeerId};
+use oxifabric_types::{Errno, Flags, Instant, PeerId};
 
 use crate::NAME;
 use crate::conn::Conn;
@@ -151,7 +151,7 @@ impl ShmLink {
     #[inline(never)]
     fn note_written(&mut self, peer: PeerId, len: usize) {
         if let Some(conn) = self.conn_of(peer) {
-            conn.direct.note_written(len);
+            conn.note_written(len);
             if let Some(longest) = conn.direct.new_longest_written() {
                 self.set_long_write(peer, longest);
             }
@@ -241,6 +241,12 @@ impl Link for ShmLink {
         Ok(Posted::Done)
     }
 
+    fn takes_whole(&self, peer: PeerId, targets: &[Target]) -> bool {
+        let index = self.peers.get(peer).map(|peer| peer.conn as usize);
+        let conn = index.and_then(|index| self.conns.get(index));
+        matches!((conn, targets), (Some(conn), [target]) if conn.direct.is_writable(target))
+    }
+
     fn carry_out(&mut self, access: &RmaOp<'_>) -> bool {
         let len = access.body.len();
         if len < direct::SHORTEST as usize || len > direct::LONGEST || self.mark.is_foreign() {
@@ -250,6 +256,9 @@ impl Link for ShmLink {
             return false;
         };
         let is_over = conn.carry_out(access);
+        if !is_over && !access.flags.contains(Flags::READ) {
+            conn.direct.writes.missed();
+        }
         if let Some(longest) = conn.direct.new_longest_written() {
             self.set_long_write(access.peer, longest);
         }

@@ -27,7 +27,7 @@ pub struct Params {
     pub lane_cells: usize,
     /// Bytes for bodies of a lane.
     pub lane_bytes: usize,
-    /// Longest message in one frame.
+    /// Longest message that always goes in one frame.
     pub eager_size: usize,
     /// Longest message that does not wait for its receive; zero for what has been measured to be the faster way.
     pub segmented_size: usize,
@@ -86,7 +86,7 @@ table! {
     dir: Text, "", "Folder whose file system provides the shared memory, for example /dev/shm; without it the kernel provides it unnamed";
     lane_cells: Size, "256", "Messages under way per peer and direction; a power of two";
     lane_bytes: Size, "131072", "Bytes of message bodies under way per peer and direction; a power of two";
-    eager_size: Size, "6144", "Longest message that is copied in one piece, in bytes";
+    eager_size: Size, "6144", "Up to which length messages are always copied in one piece, in bytes; longer ones are where that is measured to be faster, up to a quarter of lane_bytes";
     segmented_size: Size, "0", "Longest message that is sent before its receive is matched, in bytes; 0: as long as shared memory is measured to be faster than reading the sender's, up to half of lane_bytes";
     segment_size: Size, "8192", "Longest piece of a message that is copied in several, in bytes";
     assist_size: Size, "24576", "Shortest message that its sender helps to copy, in bytes, at least 8192";

@@ -76,6 +76,11 @@ impl RndvThreshold {
         (1..=self.asked as u64).contains(&len)
     }
 
+    /// Returns whether messages of this length have been measured to be faster through the ring, or are being tried there.
+    pub(crate) fn is_measured_for_ring(&self, len: u64) -> bool {
+        self.paths.most() > 0 && self.is_copied(len)
+    }
+
     /// Tells the sender up to which length it need not wait for a rendezvous, if that has changed.
     fn ask(&mut self) {
         let wanted = self.paths.limit();

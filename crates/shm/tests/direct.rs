@@ -169,8 +169,10 @@ fn a_region_that_is_taken_back_is_not_accessed_before_it_is_granted_anew() {
         return;
     };
     assert!(world.writes());
+    assert!(world.a.link.takes_whole(world.to_b, &[target(0, LEN)]));
     world.b.link.revoke_access();
     assert!(!world.b.link.is_accessed(), "no access is under way");
+    assert!(!world.a.link.takes_whole(world.to_b, &[target(0, LEN)]));
     world.memory.fill(0);
     assert!(!world.writes());
     assert!(world.memory.iter().all(|&byte| byte == 0));

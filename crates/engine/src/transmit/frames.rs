@@ -136,11 +136,7 @@ impl Transmit {
         let waits = rndv && limits.pull && self.header.kind == Kind::Write;
         let is_access = matches!(self.header.kind, Kind::Write | Kind::Response);
         let may_be_segmented = limits.segmented_rma || !is_access;
-        let longest = match self.header.kind {
-            Kind::Write => limits.longest_write(),
-            _ => limits.eager,
-        };
-        if len <= longest || is_whole {
+        if len <= limits.eager || is_whole {
             Stage::Sent
         } else if len <= limits.segmented && !waits && may_be_segmented {
             Stage::Sending(limits.eager)

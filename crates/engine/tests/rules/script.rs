@@ -37,6 +37,8 @@ pub(crate) struct Script<const IN_ORDER: bool = true> {
     pub(crate) is_apart: bool,
     /// Contexts of the accesses that the link was asked to carry out, if it does that.
     pub(crate) carried_out: Option<Vec<usize>>,
+    /// Whether long writes may be refused by the peer.
+    pub(crate) refuses_whole: bool,
     steps: Vec<Step>,
 }
 
@@ -126,6 +128,10 @@ impl<const IN_ORDER: bool> Link for Script<IN_ORDER> {
             });
         }
         answer
+    }
+
+    fn takes_whole(&self, _: PeerId, _: &[Target]) -> bool {
+        !self.refuses_whole
     }
 
     fn carry_out(&mut self, access: &RmaOp<'_>) -> bool {
@@ -245,6 +251,7 @@ impl<const IN_ORDER: bool> Bench<IN_ORDER> {
             disconnected: Vec::new(),
             is_apart: false,
             carried_out: None,
+            refuses_whole: false,
             steps: Vec::new(),
         };
         let mut engine_config = Config {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use oxifabric_engine::{RmaOp, Sink, Target};
+use oxifabric_engine::{Header, Kind, RmaOp, Sink, Target};
 use oxifabric_mem::Iov;
 use oxifabric_provider::log;
 use oxifabric_types::Flags;
@@ -25,7 +25,7 @@ impl Conn {
         }
         let is_busy = self.direct.is_peer_busy();
         let goes_by_frame = match is_busy {
-            true => is_read && self.cma.threshold.is_copied(len as u64),
+            true => is_read && self.cma.threshold.is_measured_for_ring(len as u64),
             false => self.cma.is_shared(len),
         };
         if goes_by_frame {
@@ -104,6 +104,25 @@ impl Conn {
                 let found = process::read_word(process.pid(), probe);
                 process.runs() && found.is_ok_and(|found| found == incarnation)
             })
+    }
+
+    /// Takes note of an access of the peer which is so long that the peer could have carried it out by itself.
+    #[inline(never)]
+    pub(super) fn note_long_access(&mut self, header: &Header, key: u64, sink: &mut impl Sink) {
+        match header.kind {
+            Kind::Read => drop(self.grant(header.len, key, sink)),
+            _ => self.direct.awaits_position = true,
+        }
+    }
+
+    /// Takes note of a long write of this side that went through the ring.
+    #[inline(never)]
+    pub(crate) fn note_written(&mut self, len: usize) {
+        if len > self.direct.writes.least()
+            && let Ok(taken) = self.tx.taken()
+        {
+            self.direct.note_written(len, taken);
+        }
     }
 
     /// Grants the peer the region that it accesses by a frame, if others of this length are worth it; returns whether it has a grant.

@@ -7,7 +7,7 @@ use std::time::Instant as Clock;
 
 use oxifabric_engine::{Body, Header, OpenRegion, Placement, Target};
 use oxifabric_sync::spsc::Cell as LaneCell;
-use oxifabric_types::{Flags, Info};
+use oxifabric_types::Info;
 use oxifabric_wire::shm::cell::{self, Cell};
 use oxifabric_wire::shm::kind;
 

@@ -77,6 +77,11 @@ impl TimedPaths {
         is_due
     }
 
+    /// Takes note of a transfer that went on neither path: a trial that gets no samples ends.
+    pub(crate) fn missed(&mut self) {
+        self.trials.interrupted();
+    }
+
     fn begin_run(&mut self, class: usize, path: Path) -> bool {
         self.run = Run {
             class,
@@ -171,6 +176,18 @@ mod tests {
             }
             assert!(paths.run.since.is_none() && paths.run.bytes == 0);
         }
+    }
+
+    #[test]
+    fn a_trial_that_gets_no_samples_ends() {
+        let mut paths = TimedPaths::new(LEAST, MOST);
+        while paths.limit() == 0 {
+            paths.add(10_000, Path::Pull, 100);
+        }
+        for _ in 0..1_000 {
+            paths.missed();
+        }
+        assert_eq!(paths.limit(), 0);
     }
 
     #[test]
