@@ -470,8 +470,20 @@ fn limits_of<L: Link>(link: &L, transmit: &Transmit) -> Limits {
             eager: limits.longest_whole::<L>(),
             ..limits
         },
+        false if goes_whole(link, &limits, transmit) => Limits {
+            eager: limits.long_write,
+            ..limits
+        },
         false => limits,
     }
+}
+
+/// Returns whether a long write goes in one frame.
+#[inline(always)]
+fn goes_whole(link: &impl Link, limits: &Limits, transmit: &Transmit) -> bool {
+    transmit.header.kind == Kind::Write
+        && limits.long_write > limits.eager
+        && link.takes_whole(transmit.peer, &transmit.targets)
 }
 
 /// Returns whether `Fin` ends an operation without an Rts: the peer refuses the access to its memory.

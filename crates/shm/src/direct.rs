@@ -67,8 +67,6 @@ pub(crate) struct DirectAccess {
     pub(crate) order: AccessOrder,
     /// Which long writes of this side go through the ring as long as the peer makes accesses of its own.
     pub(crate) writes: TimedPaths,
-    /// How many cells the peer had taken at the last of them that went through the ring.
-    taken: u64,
     /// Whether the peer has written through the ring, and carries out no access before it knows that this was taken.
     pub(crate) awaits_position: bool,
     /// The longest of them, as last asked for.
@@ -102,7 +100,6 @@ impl DirectAccess {
             failed: false,
             order: AccessOrder::default(),
             writes,
-            taken: 0,
             awaits_position: false,
             longest_written: 0,
         }
@@ -243,19 +240,11 @@ impl DirectAccess {
         self.count();
     }
 
-    /// Notes that this side has written so many bytes by one frame, which it could have carried out by itself; the peer has published that it has taken
-    /// so many cells.
-    pub(crate) fn note_written(&mut self, len: usize, taken: u64) {
+    /// Notes that this side has written so many bytes by one frame, which it could have carried out by itself.
+    pub(crate) fn note_written(&mut self, len: usize) {
         self.count();
-        if !self.is_peer_busy() {
-            return;
-        }
-        // Writes into a ring that the peer does not empty say nothing of how busy it is.
-        self.theirs.1 = self.theirs.1.saturating_sub((len >> 10) as u32);
-        // What was taken is timed, not what was put into the ring, which may have been empty.
-        let cells = taken.wrapping_sub(std::mem::replace(&mut self.taken, taken));
-        let part = len.saturating_mul(usize::try_from(cells).unwrap_or(0));
-        self.writes.note(len as u64, part, Path::Ring);
+        self.is_peer_busy();
+        self.writes.note(len as u64, len, Path::Ring);
     }
 
     /// Returns whether a peer has granted this memory, and has not taken the grant back.
@@ -533,17 +522,13 @@ mod tests {
         let [mut here, mut peer] = sides();
         here.writes.prefer_ring(10_000);
         assert_eq!(here.new_longest_written(), None, "the peer may not poll");
-        peer.note_written(10_000, 0);
+        peer.note_written(10_000);
         assert!(here.is_peer_busy());
         assert_eq!(here.new_longest_written(), Some(16_383));
         assert_eq!(here.new_longest_written(), None);
-        for _ in 0..64 * 1024 / 10_000 + 1 {
-            here.note_written(10_000, 0);
+        for _ in 0..BUSY_LOOKS {
+            here.note_written(10_000);
         }
-        assert_eq!(
-            here.new_longest_written(),
-            Some(0),
-            "half of the ring is full, and the peer has done nothing"
-        );
+        assert_eq!(here.new_longest_written(), Some(0), "the peer has stopped");
     }
 }

@@ -497,3 +497,13 @@ fn a_long_write_that_the_peer_may_refuse_is_announced() {
     b.rma(op(Flags::WRITE, &memory(&[1; 8]), 2)).expect("room");
     assert_eq!(b.frame().header.kind, Kind::Write);
 }
+
+#[test]
+fn a_long_write_that_had_to_wait_is_one_frame_as_well() {
+    let mut b = Bench::with(|limits| limits.long_write = 30, |_| {});
+    b.link.answers.push_back(Err(PostError::Again));
+    b.rma(op(Flags::WRITE, &memory(&[1; 30]), 1)).expect("room");
+    b.tell(|sink| sink.writable(PEER));
+    let sent = b.frame();
+    assert_eq!((sent.header.kind, sent.body.len()), (Kind::Write, 30));
+}

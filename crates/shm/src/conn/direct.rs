@@ -118,10 +118,8 @@ impl Conn {
     /// Takes note of a long write of this side that went through the ring.
     #[inline(never)]
     pub(crate) fn note_written(&mut self, len: usize) {
-        if len > self.direct.writes.least()
-            && let Ok(taken) = self.tx.taken()
-        {
-            self.direct.note_written(len, taken);
+        if len > self.direct.writes.least() {
+            self.direct.note_written(len);
         }
     }
 
