@@ -84,8 +84,7 @@ pub(crate) fn expected_limits(params: &Params) -> Limits {
     limits(params, params.layout(), !params.disable_cma)
 }
 
-/// Returns the rendezvous threshold of a new connection: a parameter fixes it, or measurements adjust it, for messages up to
-/// half of the lane. Such a message fits into an empty one, so that its sender need not wait.
+/// Returns the rendezvous threshold of a new connection: a parameter fixes it, or measurements adjust it.
 pub(crate) fn threshold(
     params: &Params,
     layout: Layout,
@@ -96,7 +95,7 @@ pub(crate) fn threshold(
     match params.segmented_size {
         0 => {
             let eager = limits(params, layout, true).eager;
-            RndvThreshold::measured(head, side, eager, layout.bytes() / 2)
+            RndvThreshold::measured(head, side, eager, layout.bytes())
         }
         fixed => RndvThreshold::fixed(head, side, fixed),
     }
@@ -106,10 +105,11 @@ pub(crate) fn threshold(
 /// writes of one frame.
 pub(crate) fn timed_writes(params: &Params, layout: Layout) -> TimedPaths {
     let eager = limits(params, layout, true).eager;
-    match params.segmented_size {
-        0 => TimedPaths::new(eager, layout.max_body() - LISTS),
-        _ => TimedPaths::new(eager, eager),
-    }
+    let most = match params.segmented_size {
+        0 => layout.max_body() - LISTS,
+        _ => eager,
+    };
+    TimedPaths::new(eager, most, layout.bytes())
 }
 
 /// Returns the limits of a connection with such lanes.

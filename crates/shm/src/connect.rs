@@ -272,7 +272,13 @@ impl ShmLink {
             entry: half.entry,
             incarnation: half.incarnation,
             probe: half.probe,
-            direct: DirectAccess::new(Arc::clone(&region.head), region.side, grants, writes),
+            direct: DirectAccess::new(
+                Arc::clone(&region.head),
+                region.side,
+                grants,
+                region.layout.bytes(),
+                writes,
+            ),
             cma: CmaQueue::new(
                 region.head,
                 region.side,

@@ -34,6 +34,9 @@ pub(crate) const LONGEST: usize = 256 << 10;
 /// Accesses of this side after which a peer that has made none meanwhile is not busy any more.
 const BUSY_LOOKS: u32 = 64;
 
+/// Share of the byte ring that long writes may take up before the peer has to make an access, or take some of what is there: one that has stopped leaves the rest of them to direct accesses.
+const UNTAKEN_SHARE: usize = 2;
+
 /// First words of the two sides' counts of revocations, and of accesses that they began and ended.
 const REVOCATIONS: usize = 320;
 pub(crate) const ACCESSES: usize = 352;
@@ -58,8 +61,7 @@ pub(crate) struct DirectAccess {
     held: VecDeque<Grant>,
     /// Number of accesses that this side has begun and ended, together: odd while one is under way.
     accesses: u64,
-    /// The peer's number of them when this side looked last, and for how many more looks the peer counts as busy.
-    theirs: (u64, u32),
+    theirs: PeerAccesses,
     /// When the peer was seen to be there. Its process may run another program meanwhile: not what [`Identity`](crate::sys::identity::Identity) has seen.
     pub(crate) seen: Recently,
     /// Whether an access failed: no other is tried.
@@ -71,6 +73,58 @@ pub(crate) struct DirectAccess {
     pub(crate) awaits_position: bool,
     /// The longest of them, as last asked for.
     longest_written: usize,
+}
+
+/// What this side has seen of the peer's accesses.
+#[derive(Debug)]
+struct PeerAccesses {
+    /// How many it had begun and ended when this side looked last.
+    count: u64,
+    /// For how many more looks it counts as busy.
+    looks: u32,
+    /// Cells of this side that it had taken when this side looked last.
+    taken: u64,
+    /// Bytes that may be written through the ring before this side looks again, and all of them after the peer's last access.
+    left: usize,
+    most: usize,
+}
+
+impl PeerAccesses {
+    const fn new(ring: usize) -> Self {
+        let most = ring / UNTAKEN_SHARE;
+        Self {
+            count: 0,
+            looks: 0,
+            taken: 0,
+            left: most,
+            most,
+        }
+    }
+
+    /// Takes note of the number of accesses that the peer has begun and ended; returns whether it is busy.
+    #[inline]
+    const fn look(&mut self, count: u64) -> bool {
+        if count == self.count {
+            self.looks = self.looks.saturating_sub(1);
+        } else {
+            (self.count, self.looks, self.left) = (count, BUSY_LOOKS, self.most);
+        }
+        self.looks > 0
+    }
+
+    /// Takes note of bytes that this side has written through the ring; `taken` tells how many of its cells the peer has taken. A peer that takes none is not busy.
+    fn wrote(&mut self, len: usize, taken: impl FnOnce() -> u64) {
+        self.left = self.left.saturating_sub(len);
+        if self.left > 0 || self.looks == 0 {
+            return;
+        }
+        self.left = self.most;
+        let taken = taken();
+        if taken == self.taken {
+            self.looks = 0;
+        }
+        self.taken = taken;
+    }
 }
 
 /// A region of the peer that this side may access.
@@ -86,7 +140,14 @@ pub(crate) struct Grant {
 }
 
 impl DirectAccess {
-    pub(crate) fn new(head: Arc<Mapping>, side: Side, grants: bool, writes: TimedPaths) -> Self {
+    /// Returns the state of a new connection, over a byte ring of this size.
+    pub(crate) fn new(
+        head: Arc<Mapping>,
+        side: Side,
+        grants: bool,
+        ring: usize,
+        writes: TimedPaths,
+    ) -> Self {
         Self {
             head,
             side,
@@ -95,7 +156,7 @@ impl DirectAccess {
             unfinished: None,
             held: VecDeque::new(),
             accesses: 0,
-            theirs: (0, 0),
+            theirs: PeerAccesses::new(ring),
             seen: Recently::default(),
             failed: false,
             order: AccessOrder::default(),
@@ -240,10 +301,13 @@ impl DirectAccess {
         self.count();
     }
 
-    /// Notes that this side has written so many bytes by one frame, which it could have carried out by itself.
-    pub(crate) fn note_written(&mut self, len: usize) {
+    /// Notes that this side has written so many bytes by one frame, in the cell with this number, which it could have carried out by itself: no access has
+    /// an order with it. `taken` tells how many cells the peer has taken.
+    pub(crate) fn note_written(&mut self, cell: u64, len: usize, taken: impl FnOnce() -> u64) {
+        self.order.note_unordered(cell);
         self.count();
         self.is_peer_busy();
+        self.theirs.wrote(len, taken);
         self.writes.note(len as u64, len, Path::Ring);
     }
 
@@ -266,19 +330,13 @@ impl DirectAccess {
     #[inline]
     pub(crate) fn is_peer_busy(&mut self) -> bool {
         let word = self.side.other().word(&self.head, ACCESSES);
-        let accesses = word.load(Ordering::Relaxed);
-        if accesses == self.theirs.0 {
-            self.theirs.1 = self.theirs.1.saturating_sub(1);
-        } else {
-            self.theirs = (accesses, BUSY_LOOKS);
-        }
-        self.theirs.1 > 0
+        self.theirs.look(word.load(Ordering::Relaxed))
     }
 
     /// Returns the longest write that is to go through the ring, if that has changed; zero as long as the peer is not busy, since it may not poll then.
     #[inline]
     pub(crate) fn new_longest_written(&mut self) -> Option<usize> {
-        let longest = match self.theirs.1 {
+        let longest = match self.theirs.looks {
             0 => 0,
             _ => self.writes.limit(),
         };
@@ -367,10 +425,14 @@ mod tests {
                 Arc::clone(&head),
                 side,
                 true,
-                TimedPaths::new(6144, 32 << 10),
+                RING,
+                TimedPaths::new(6144, 32 << 10, RING),
             )
         })
     }
+
+    /// Bytes of the ring.
+    const RING: usize = 128 << 10;
 
     const REGION: OpenRegion = OpenRegion {
         addr: 100,
@@ -522,13 +584,44 @@ mod tests {
         let [mut here, mut peer] = sides();
         here.writes.prefer_ring(10_000);
         assert_eq!(here.new_longest_written(), None, "the peer may not poll");
-        peer.note_written(10_000);
+        peer.note_written(0, 10_000, || 0);
         assert!(here.is_peer_busy());
         assert_eq!(here.new_longest_written(), Some(16_383));
         assert_eq!(here.new_longest_written(), None);
-        for _ in 0..BUSY_LOOKS {
-            here.note_written(10_000);
+        for cell in 0..u64::from(BUSY_LOOKS) {
+            here.note_written(cell, 10_000, || cell);
         }
         assert_eq!(here.new_longest_written(), Some(0), "the peer has stopped");
+    }
+
+    #[test]
+    fn a_peer_that_takes_nothing_is_not_busy_once_half_the_ring_waits_for_it() {
+        let [mut here, mut peer] = sides();
+        here.writes.prefer_ring(10_000);
+        peer.note_written(0, 10_000, || 0);
+        assert!(here.is_peer_busy());
+        assert_eq!(here.new_longest_written(), Some(16_383));
+        let enough = (RING / UNTAKEN_SHARE).div_ceil(10_000) as u64;
+        for cell in 0..enough {
+            here.note_written(cell, 10_000, || 5);
+        }
+        assert_eq!(here.new_longest_written(), None, "it has taken some");
+        for cell in 0..enough {
+            assert_eq!(here.new_longest_written(), None);
+            here.note_written(enough + cell, 10_000, || 5);
+        }
+        assert_eq!(here.new_longest_written(), Some(0));
+        assert!(!here.is_peer_busy());
+        peer.note_written(1, 10_000, || 0);
+        assert!(here.is_peer_busy(), "it goes on");
+    }
+
+    #[test]
+    fn accesses_may_overtake_long_writes_through_the_ring() {
+        let [mut here, _] = sides();
+        here.note_written(0, 10_000, || 0);
+        here.note_written(1, 10_000, || 0);
+        assert!(here.order.is_free(2, 0));
+        assert!(!here.order.is_free(3, 0), "something else was sent");
     }
 }

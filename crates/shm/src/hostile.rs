@@ -5,7 +5,9 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use oxifabric_engine::{Frame, Limits, Link, PostError, Posted, RemoteIov, RxToken, Sink, TxToken};
+use oxifabric_engine::{
+    Frame, Kind, Limits, Link, PostError, Posted, RemoteIov, RmaOp, RxToken, Sink, Target, TxToken,
+};
 use oxifabric_mem::Iov;
 use oxifabric_sync::spsc::Cell as LaneCell;
 use oxifabric_types::{Errno, Instant, PeerId};
@@ -114,7 +116,13 @@ pub(crate) fn untrusted_conn(peer: PeerId, pull: bool) -> Option<(Conn, Region, 
         entry: 0,
         incarnation: 1,
         probe: 0,
-        direct: DirectAccess::new(Arc::clone(&head), ours.side, pull, writes),
+        direct: DirectAccess::new(
+            Arc::clone(&head),
+            ours.side,
+            pull,
+            ours.layout.bytes(),
+            writes,
+        ),
         cma: CmaQueue::new(
             head,
             ours.side,
@@ -146,7 +154,21 @@ impl Link for UntrustedPeer {
         if self.over || to != self.conn.peer {
             return Err(PostError::Down(Errno::CONNRESET));
         }
-        self.conn.post(&frame).map(|_| Posted::Done)
+        self.conn.post(&frame)?;
+        self.conn.adopt_threshold(&mut self.limits);
+        if frame.header.kind == Kind::Write {
+            self.conn.note_written(frame.len, &mut self.limits);
+        }
+        Ok(Posted::Done)
+    }
+
+    fn takes_whole(&self, _: PeerId, targets: &[Target]) -> bool {
+        matches!(targets, [target] if self.conn.direct.is_writable(target))
+    }
+
+    /// Its process cannot be reached: what is tried fails.
+    fn carry_out(&mut self, access: &RmaOp<'_>) -> bool {
+        !self.over && access.peer == self.conn.peer && self.conn.carry_out(access, &mut self.limits)
     }
 
     fn pull(

@@ -13,7 +13,7 @@ use oxifabric_engine::{
 };
 use oxifabric_mem::Iov;
 use oxifabric_provider::log;
-use oxifabric_types::{Errno, Flags, Instant, PeerId};
+use oxifabric_types::{Errno, Instant, PeerId};
 
 use crate::NAME;
 use crate::conn::Conn;
@@ -132,37 +132,17 @@ impl ShmLink {
         self.poll_sockets(sink)
     }
 
-    /// Adopts what a peer asks for, for the messages that follow: up to which length they come without a rendezvous, in one frame where they fit.
+    /// Adopts what a peer asks for and what has been measured, for the messages and writes that follow one of this kind and length, which was posted.
     #[inline(never)]
-    fn adjust_threshold(&mut self, peer: PeerId) {
-        let Some(conn) = self.conn_of(peer) else {
+    fn adjust_limits(&mut self, peer: PeerId, kind: Kind, len: usize) {
+        let Some(row) = self.peers.get_mut(peer) else {
             return;
         };
-        let eager = conn.direct.writes.least();
-        let asked = conn.cma.threshold.change(eager);
-        let frame = conn.longest_frame();
-        if let (Some(len), Some(peer)) = (asked, self.peers.get_mut(peer)) {
-            peer.limits.segmented = len;
-            peer.limits.eager = len.min(frame);
-        }
-    }
-
-    /// Takes note of a long write that went through the ring.
-    #[inline(never)]
-    fn note_written(&mut self, peer: PeerId, len: usize) {
-        if let Some(conn) = self.conn_of(peer) {
-            conn.note_written(len);
-            if let Some(longest) = conn.direct.new_longest_written() {
-                self.set_long_write(peer, longest);
+        if let Some(conn) = self.conns.get_mut(row.conn as usize) {
+            conn.adopt_threshold(&mut row.limits);
+            if kind == Kind::Write {
+                conn.note_written(len, &mut row.limits);
             }
-        }
-    }
-
-    /// Adopts what has been measured, for the writes that follow: which of them go through the ring.
-    #[cold]
-    fn set_long_write(&mut self, peer: PeerId, longest: usize) {
-        if let Some(peer) = self.peers.get_mut(peer) {
-            peer.limits.long_write = longest;
         }
     }
 
@@ -233,10 +213,7 @@ impl Link for ShmLink {
             self.held.push(peer);
         }
         if frame.header.len >= rndv_threshold::SHORTEST {
-            self.adjust_threshold(peer);
-            if frame.header.kind == Kind::Write {
-                self.note_written(peer, frame.len);
-            }
+            self.adjust_limits(peer, frame.header.kind, frame.len);
         }
         Ok(Posted::Done)
     }
@@ -252,17 +229,13 @@ impl Link for ShmLink {
         if len < direct::SHORTEST as usize || len > direct::LONGEST || self.mark.is_foreign() {
             return false;
         }
-        let Some(conn) = self.conn_of(access.peer) else {
+        let Some(index) = self.index_of(access.peer) else {
             return false;
         };
-        let is_over = conn.carry_out(access);
-        if !is_over && !access.flags.contains(Flags::READ) {
-            conn.direct.writes.missed();
+        match (self.conns.get_mut(index), self.peers.get_mut(access.peer)) {
+            (Some(conn), Some(row)) => conn.carry_out(access, &mut row.limits),
+            _ => false,
         }
-        if let Some(longest) = conn.direct.new_longest_written() {
-            self.set_long_write(access.peer, longest);
-        }
-        is_over
     }
 
     fn pull(

@@ -44,12 +44,13 @@ pub(crate) struct RndvThreshold {
 }
 
 impl RndvThreshold {
-    /// Returns the state of a new connection, which measures messages longer than `least` and up to `most`.
-    pub(crate) fn measured(head: Arc<Mapping>, side: Side, least: usize, most: usize) -> Self {
+    /// Returns the state of a new connection over a byte ring of this size, which measures messages longer than `least` and up to half of the ring: such a message fits
+    /// into an empty one, so that its sender need not wait.
+    pub(crate) fn measured(head: Arc<Mapping>, side: Side, least: usize, ring: usize) -> Self {
         Self {
             head,
             side,
-            paths: TimedPaths::new(least, most),
+            paths: TimedPaths::new(least, ring / 2, ring),
             asked: 0,
             seen: 0,
         }
@@ -127,7 +128,7 @@ mod tests {
     fn sides() -> [RndvThreshold; 2] {
         let head = head();
         [Side::Initiator, Side::Acceptor]
-            .map(|side| RndvThreshold::measured(Arc::clone(&head), side, LEAST, MOST))
+            .map(|side| RndvThreshold::measured(Arc::clone(&head), side, LEAST, 2 * MOST))
     }
 
     /// Lets messages of this length come as asked for until `count` times were taken, each of which was so long.

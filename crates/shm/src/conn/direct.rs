@@ -2,7 +2,7 @@
 
 use std::io;
 
-use oxifabric_engine::{Header, Kind, RmaOp, Sink, Target};
+use oxifabric_engine::{Header, Kind, Limits, RmaOp, Sink, Target};
 use oxifabric_mem::Iov;
 use oxifabric_provider::log;
 use oxifabric_types::Flags;
@@ -16,8 +16,34 @@ use crate::sys::process;
 
 impl Conn {
     /// Carries out a read or write of memory that the peer has granted; returns whether it did. As long as the peer has no accesses of its own,
-    /// what both sides copy faster, each a part, is left to them, and as long as it has some, what comes faster through the ring is left to that.
-    pub(crate) fn carry_out(&mut self, access: &RmaOp<'_>) -> bool {
+    /// what both sides copy faster, each a part, is left to them, and as long as it has some, what comes faster through the ring is left to that:
+    /// `limits` says so of writes.
+    pub(crate) fn carry_out(&mut self, access: &RmaOp<'_>, limits: &mut Limits) -> bool {
+        let is_over = self.access_directly(access);
+        if !is_over && !access.flags.contains(Flags::READ) {
+            self.direct.writes.missed();
+        }
+        self.adopt_long_write(limits);
+        is_over
+    }
+
+    /// Adopts what has been measured, for the writes that follow: which of them go through the ring.
+    fn adopt_long_write(&mut self, limits: &mut Limits) {
+        if let Some(longest) = self.direct.new_longest_written() {
+            limits.long_write = longest;
+        }
+    }
+
+    /// Adopts what the peer asks for, for the messages that follow: up to which length they come without a rendezvous, in one frame where they fit.
+    pub(crate) fn adopt_threshold(&mut self, limits: &mut Limits) {
+        let eager = self.direct.writes.least();
+        if let Some(len) = self.cma.threshold.change(eager) {
+            limits.segmented = len;
+            limits.eager = len.min(self.longest_frame());
+        }
+    }
+
+    fn access_directly(&mut self, access: &RmaOp<'_>) -> bool {
         let len = access.body.len();
         let is_read = access.flags.contains(Flags::READ);
         if len <= self.direct.writes.least() {
@@ -115,11 +141,14 @@ impl Conn {
         }
     }
 
-    /// Takes note of a long write of this side that went through the ring.
-    #[inline(never)]
-    pub(crate) fn note_written(&mut self, len: usize) {
+    /// Takes note of a write of this side that went through the ring.
+    pub(crate) fn note_written(&mut self, len: usize, limits: &mut Limits) {
         if len > self.direct.writes.least() {
-            self.direct.note_written(len);
+            let (direct, tx) = (&mut self.direct, &mut self.tx);
+            let cell = tx.pushed().wrapping_sub(1);
+            // A position that makes no sense ends the connection when cells are pushed.
+            direct.note_written(cell, len, || tx.taken().unwrap_or(cell));
+            self.adopt_long_write(limits);
         }
     }
 

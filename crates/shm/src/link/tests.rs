@@ -7,7 +7,7 @@ use std::time::Instant as Clock;
 
 use oxifabric_engine::{Body, Header, OpenRegion, Placement, Target};
 use oxifabric_sync::spsc::Cell as LaneCell;
-use oxifabric_types::Info;
+use oxifabric_types::{Flags, Info};
 use oxifabric_wire::shm::cell::{self, Cell};
 use oxifabric_wire::shm::kind;
 
@@ -314,7 +314,7 @@ fn messages_that_a_peer_wants_through_the_ring_are_one_frame_where_they_fit() {
             .side
             .word(&theirs.head, rndv_threshold::THRESHOLD_WORD);
         word.store(asked, Ordering::Relaxed);
-        link.adjust_threshold(peer);
+        link.adjust_limits(peer, Kind::Msg, 0);
         let limits = link.limits(peer);
         assert_eq!(limits.eager, eager);
         assert!(limits.segmented >= limits.eager);

@@ -8,7 +8,7 @@ use super::trials::{CLASSES, FIRST_CLASS, Trials};
 /// Longest transfer that may be sent through the ring.
 const LONGEST: usize = (1 << (FIRST_CLASS as usize + CLASSES)) - 1;
 
-/// How many bytes are timed together. It is the whole ring, unless a parameter makes it longer, so that it does not matter how much of it the
+/// How many bytes are timed together at least. It is the whole ring, also where a parameter makes that longer, so that it does not matter how much of it the
 /// sender had filled before.
 const SAMPLE: usize = 128 * 1024;
 
@@ -18,6 +18,8 @@ pub(crate) struct TimedPaths {
     /// Lengths between which the path may be chosen: shorter ones always go through the ring, longer ones never do. Times are not taken if they are the same.
     least: usize,
     most: usize,
+    /// How many bytes are timed together.
+    sample: usize,
     run: Run,
     trials: Trials,
 }
@@ -33,11 +35,12 @@ struct Run {
 }
 
 impl TimedPaths {
-    /// Returns the state of a new connection, which measures transfers longer than `least` and up to `most`.
-    pub(crate) fn new(least: usize, most: usize) -> Self {
+    /// Returns the state of a new connection over a byte ring of this size, which measures transfers longer than `least` and up to `most`.
+    pub(crate) fn new(least: usize, most: usize, ring: usize) -> Self {
         Self {
             least,
             most: most.clamp(least, LONGEST.max(least)),
+            sample: ring.max(SAMPLE),
             run: Run {
                 class: 0,
                 path: Path::Pull,
@@ -70,7 +73,7 @@ impl TimedPaths {
             return self.begin_run(class, path);
         }
         run.bytes += part;
-        let is_due = run.bytes >= SAMPLE || run.since.is_none();
+        let is_due = run.bytes >= self.sample || run.since.is_none();
         if is_due {
             self.take_time();
         }
@@ -151,7 +154,7 @@ mod tests {
 
     #[test]
     fn times_are_taken_of_as_many_bytes_as_the_ring_has() {
-        let mut paths = TimedPaths::new(LEAST, MOST);
+        let mut paths = TimedPaths::new(LEAST, MOST, SAMPLE);
         paths.note(8192, 8192, Path::Pull);
         assert!(paths.run.since.is_none(), "a transfer of another class");
         paths.note(8192, 8192, Path::Pull);
@@ -168,8 +171,19 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_is_no_shorter_than_the_ring() {
+        let mut paths = TimedPaths::new(LEAST, MOST, 2 * SAMPLE);
+        paths.note(8192, 8192, Path::Ring);
+        paths.note(8192, 8192, Path::Ring);
+        for _ in 0..31 {
+            assert!(!paths.note(8192, 8192, Path::Ring));
+        }
+        assert!(paths.note(8192, 8192, Path::Ring));
+    }
+
+    #[test]
     fn transfers_whose_path_is_not_chosen_are_not_timed() {
-        let mut paths = TimedPaths::new(LEAST, MOST);
+        let mut paths = TimedPaths::new(LEAST, MOST, SAMPLE);
         for len in [0, 1, LEAST, MOST + 1, usize::MAX] {
             for _ in 0..100 {
                 assert!(!paths.note(len as u64, 8192, Path::Ring));
@@ -180,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_trial_that_gets_no_samples_ends() {
-        let mut paths = TimedPaths::new(LEAST, MOST);
+        let mut paths = TimedPaths::new(LEAST, MOST, SAMPLE);
         while paths.limit() == 0 {
             paths.add(10_000, Path::Pull, 100);
         }
@@ -192,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_limit_is_the_longest_length_of_a_class_or_the_most() {
-        let mut paths = TimedPaths::new(LEAST, MOST);
+        let mut paths = TimedPaths::new(LEAST, MOST, SAMPLE);
         assert_eq!(paths.limit(), 0);
         paths.prefer_ring(10_000);
         assert_eq!(paths.limit(), 16_383);

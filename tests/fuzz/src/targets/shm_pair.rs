@@ -11,6 +11,9 @@ use crate::world::{Call, KEY, World, peer};
 /// The kind of link frame that asks for a sender's copy, docs/protocol/shm.md "Pulling".
 const SENDER_COPY: u8 = 1;
 
+/// The kind of link frame that grants memory, docs/protocol/shm.md "Direct accesses".
+const GRANT: u8 = 2;
+
 #[derive(Arbitrary, Debug)]
 enum Step {
     Call(Call),
@@ -42,6 +45,18 @@ enum Step {
         front: u8,
         back: u8,
         done: u8,
+    },
+    /// Up to which length the peer wants messages at once, and how many accesses it has begun and ended.
+    Wish {
+        len: u64,
+        accesses: u64,
+    },
+    /// A grant of memory, of which so many of the link's cells were taken before.
+    Grant {
+        addr: u32,
+        len: u32,
+        taken: u8,
+        revocations: u8,
     },
     Leave,
 }
@@ -137,6 +152,32 @@ fn act(link: &mut UntrustedPeer, step: &Step, exposed: &mut u64) {
             let packed = u64::from(turn) << 40 | u64::from(front) << 20 | u64::from(back);
             link.scribble(at, packed);
             link.scribble(at + 16, done.into());
+        }
+        Step::Wish { len, accesses } => {
+            // Of both sides: the link's own are those that it writes.
+            for (index, value) in [(32, len), (48, len), (352, accesses), (368, accesses)] {
+                link.scribble(index, value);
+            }
+        }
+        Step::Grant {
+            addr,
+            len,
+            taken,
+            revocations,
+        } => {
+            let cell = Cell {
+                kind: GRANT,
+                flags: 0,
+                id: 3 | u32::from(taken) << 2,
+                tag: addr.into(),
+                data: 4096,
+                len: len.into(),
+                body: Body::Link {
+                    words: [KEY, revocations.into()],
+                },
+            };
+            let (meta, words) = cell.emit();
+            link.push(meta, words, &[]);
         }
         Step::Leave => link.leave(),
         Step::Call(_) => {}
