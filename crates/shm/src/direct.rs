@@ -34,8 +34,11 @@ pub(crate) const LONGEST: usize = 256 << 10;
 /// Accesses of this side after which a peer that has made none meanwhile is not busy any more.
 const BUSY_LOOKS: u32 = 64;
 
-/// Share of the byte ring that long writes may take up before the peer has to make an access, or take some of what is there: one that has stopped leaves the rest of them to direct accesses.
-const UNTAKEN_SHARE: usize = 2;
+/// Bytes of a byte ring of this size that long writes may take up before the peer has to make an access, or take some of what is there: one that has stopped
+/// leaves the rest to direct accesses.
+const fn most_untaken(ring: usize) -> usize {
+    ring / 4 * 3
+}
 
 /// First words of the two sides' counts of revocations, and of accesses that they began and ended.
 const REVOCATIONS: usize = 320;
@@ -91,7 +94,7 @@ struct PeerAccesses {
 
 impl PeerAccesses {
     const fn new(ring: usize) -> Self {
-        let most = ring / UNTAKEN_SHARE;
+        let most = most_untaken(ring);
         Self {
             count: 0,
             looks: 0,
@@ -595,13 +598,13 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_takes_nothing_is_not_busy_once_half_the_ring_waits_for_it() {
+    fn a_peer_that_takes_nothing_is_not_busy_once_most_of_the_ring_waits_for_it() {
         let [mut here, mut peer] = sides();
         here.writes.prefer_ring(10_000);
         peer.note_written(0, 10_000, || 0);
         assert!(here.is_peer_busy());
         assert_eq!(here.new_longest_written(), Some(16_383));
-        let enough = (RING / UNTAKEN_SHARE).div_ceil(10_000) as u64;
+        let enough = most_untaken(RING).div_ceil(10_000) as u64;
         for cell in 0..enough {
             here.note_written(cell, 10_000, || 5);
         }

@@ -132,16 +132,16 @@ impl ShmLink {
         self.poll_sockets(sink)
     }
 
-    /// Adopts what a peer asks for and what has been measured, for the messages and writes that follow one of this kind and length, which was posted.
+    /// Adopts what a peer asks for and what has been measured, for the messages and writes that follow this one.
     #[inline(never)]
-    fn adjust_limits(&mut self, peer: PeerId, kind: Kind, len: usize) {
+    fn adjust_limits(&mut self, peer: PeerId, posted: &Frame<'_>) {
         let Some(row) = self.peers.get_mut(peer) else {
             return;
         };
         if let Some(conn) = self.conns.get_mut(row.conn as usize) {
             conn.adopt_threshold(&mut row.limits);
-            if kind == Kind::Write {
-                conn.note_written(len, &mut row.limits);
+            if posted.header.kind == Kind::Write {
+                conn.note_written(posted.len, &mut row.limits);
             }
         }
     }
@@ -213,7 +213,7 @@ impl Link for ShmLink {
             self.held.push(peer);
         }
         if frame.header.len >= rndv_threshold::SHORTEST {
-            self.adjust_limits(peer, frame.header.kind, frame.len);
+            self.adjust_limits(peer, &frame);
         }
         Ok(Posted::Done)
     }

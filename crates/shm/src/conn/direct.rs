@@ -18,6 +18,7 @@ impl Conn {
     /// Carries out a read or write of memory that the peer has granted; returns whether it did. As long as the peer has no accesses of its own,
     /// what both sides copy faster, each a part, is left to them, and as long as it has some, what comes faster through the ring is left to that:
     /// `limits` says so of writes.
+    #[inline(never)]
     pub(crate) fn carry_out(&mut self, access: &RmaOp<'_>, limits: &mut Limits) -> bool {
         let is_over = self.access_directly(access);
         if !is_over && !access.flags.contains(Flags::READ) {

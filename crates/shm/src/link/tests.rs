@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant as Clock;
 
-use oxifabric_engine::{Body, Header, OpenRegion, Placement, Target};
+use oxifabric_engine::{Body, Header, HeaderFlags, OpenRegion, Placement, Target};
 use oxifabric_sync::spsc::Cell as LaneCell;
 use oxifabric_types::{Flags, Info};
 use oxifabric_wire::shm::cell::{self, Cell};
@@ -309,12 +309,30 @@ fn messages_that_a_peer_wants_through_the_ring_are_one_frame_where_they_fit() {
     let mut link = open();
     let (peer, theirs, _socket) = meet(&mut link, "receiver");
     let frame = link.conn_of(peer).expect("it is open").longest_frame();
+    let body = Iov::empty();
+    let posted = Frame {
+        header: Header {
+            kind: Kind::Msg,
+            flags: HeaderFlags::empty(),
+            id: 0,
+            tag: 0,
+            data: 0,
+            len: 0,
+        },
+        body: &body,
+        offset: 0,
+        len: 0,
+        targets: &[],
+        transient: false,
+        transmit_complete: false,
+        more: false,
+    };
     for (asked, eager) in [(7_000, 7_000), (1 << 20, frame), (0, 6_144)] {
         let word = theirs
             .side
             .word(&theirs.head, rndv_threshold::THRESHOLD_WORD);
         word.store(asked, Ordering::Relaxed);
-        link.adjust_limits(peer, Kind::Msg, 0);
+        link.adjust_limits(peer, &posted);
         let limits = link.limits(peer);
         assert_eq!(limits.eager, eager);
         assert!(limits.segmented >= limits.eager);
