@@ -39,6 +39,7 @@ mod peer;
 mod peer_set;
 mod pending_peers;
 mod posted;
+mod pull;
 mod refusal;
 mod respond;
 mod rma;

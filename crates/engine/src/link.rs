@@ -111,6 +111,27 @@ pub trait Sink {
         })
     }
 
+    /// Takes a [`Kind::MsgRts`], [`Kind::TaggedRts`] or [`Kind::WriteRts`] as [`Sink::arrival`] or [`Sink::access`] does, from a link that pulls without being
+    /// asked to; `remote` is the sender's memory. [`Placement::Into`]: the link pulls the beginning of that memory into this one at once, and then calls
+    /// [`Sink::pulled`] or [`Sink::end_pull`]; where it cannot begin now it calls [`Sink::put_off`] instead.
+    fn begin_pull(
+        &mut self,
+        from: PeerId,
+        header: &Header,
+        targets: &[Target],
+        remote: &RemoteIov,
+    ) -> Placement {
+        match header.kind {
+            Kind::WriteRts => self.access(from, header, targets, Body::Remote(*remote)),
+            _ => self.arrival(from, header, Body::Remote(*remote)),
+        }
+    }
+
+    /// Reports that a pull which [`Sink::begin_pull`] asked for cannot begin now: after [`PostError::Again`]. It begins by [`Link::pull`].
+    fn put_off(&mut self, token: RxToken, remote: &RemoteIov) {
+        let _ = (token, remote);
+    }
+
     /// Takes a complete header as [`Sink::arrival`] does, for [`Kind::Write`], [`Kind::WriteRts`], [`Kind::Read`] and
     /// atomics, which name memory of this endpoint.
     fn access(
@@ -151,6 +172,13 @@ pub trait Sink {
 
     /// Reports the end of a pull.
     fn pulled(&mut self, token: RxToken, result: Result<(), Errno>);
+
+    /// Reports the end of a pull as [`Sink::pulled`] does, from a link that tells the peer of it without being asked to: of the message with the id that is returned, by
+    /// [`Kind::Fin`] for success. `None`: there is nothing to tell, or it waits behind other answers and comes by [`Link::post`].
+    fn end_pull(&mut self, token: RxToken, result: Result<(), Errno>) -> Option<u32> {
+        self.pulled(token, result);
+        None
+    }
 
     /// Reports that the link takes frames for `peer` again after [`PostError::Again`].
     fn writable(&mut self, peer: PeerId);
@@ -482,6 +510,17 @@ impl RemoteIov {
             pieces: all,
             count: pieces.len() as u8,
         })
+    }
+
+    /// Describes the pieces that there are, in order; `None` when there are too many.
+    #[inline(always)]
+    pub fn of(pieces: impl IntoIterator<Item = Target>) -> Option<Self> {
+        let mut all = Self::default();
+        for piece in pieces {
+            *all.pieces.get_mut(all.count as usize)? = piece;
+            all.count += 1;
+        }
+        Some(all)
     }
 
     /// Returns the pieces in order.

@@ -186,6 +186,13 @@ impl Peers {
             .is_none_or(|row| row.tx_block.is_empty())
     }
 
+    /// Returns whether an answer may go to the link at once: no other one waits, and the link is not blocked.
+    #[inline]
+    pub(crate) fn takes_answer(&self, peer: PeerId) -> bool {
+        let row = self.rows.get(peer.index());
+        row.is_none_or(|row| row.tx_block.is_empty() && !row.has_replies())
+    }
+
     /// Returns whether an inject operation is refused with `AGAIN`, since the link takes nothing now; remembers that.
     pub(crate) fn turns_away(&mut self, peer: PeerId) -> bool {
         let row = self.get_mut(peer);

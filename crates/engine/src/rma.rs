@@ -261,7 +261,10 @@ impl Engine {
             Body::Whole(bytes) if bytes.len() == arrival.len && header.kind == Kind::Write => {
                 self.write_whole(out, &arrival, targets, bytes)
             }
-            body => self.write_in_parts(out, &arrival, header, targets, body),
+            body => {
+                let is_rts = header.kind == Kind::WriteRts;
+                self.write_in_parts(out, &arrival, is_rts, targets, body)
+            }
         }
     }
 
@@ -300,11 +303,11 @@ impl Engine {
 
     /// Takes a write whose data follows, or is announced by an Rts.
     #[inline(never)]
-    fn write_in_parts(
+    pub(crate) fn write_in_parts(
         &mut self,
         out: &mut impl Completions,
         arrival: &Arrival,
-        header: &Header,
+        is_rts: bool,
         targets: &[Target],
         body: Body<'_>,
     ) -> Placement {
@@ -312,20 +315,12 @@ impl Engine {
         if self.unexpected.is_full(from) || !self.peers.can_reply(from) {
             return self.stall(from);
         }
-        let is_rts = header.kind == Kind::WriteRts;
         let region = match Self::region(out, from, targets, Flags::REMOTE_WRITE) {
             Ok(region) if region.len() == arrival.len => region,
             Ok(_) => return Placement::Refuse,
             Err(errno) => return self.refuse_access(&arrival, is_rts, &body, errno),
         };
-        let placement = RxPlacement {
-            room: arrival.len,
-            body: region,
-            offset: 0,
-            flags: wanted_flags(&arrival),
-            context: first_key(targets),
-            shared: Key::NONE,
-        };
+        let placement = RxPlacement::of_write(region, &arrival, targets);
         let match_state = MatchState::Matched(placement);
         self.land_on(out, arrival, match_state, several(targets), body, is_rts)
             .unwrap_or_else(|_| self.stall(from))
@@ -546,7 +541,7 @@ pub(crate) struct Full;
 
 /// Returns the flags that a peer's write is reported with: a completion only if the write brings data.
 #[inline]
-fn wanted_flags(arrival: &Arrival) -> Flags {
+pub(crate) fn wanted_flags(arrival: &Arrival) -> Flags {
     match arrival.flags.contains(HeaderFlags::DATA) {
         true => Flags::COMPLETION,
         false => Flags::empty(),

@@ -5,8 +5,10 @@ use oxifabric_types::{Errno, Flags};
 
 use crate::matching::Arrival;
 use crate::op::PIECE;
+use crate::rma::wanted_flags;
 use crate::slab::Key;
-use crate::{Completion, Completions, Failure, RxOp};
+use crate::transmit::first_key;
+use crate::{Completion, Completions, Failure, RxOp, Target};
 
 /// Where a matched message goes, and what to report when it is there.
 #[derive(Debug)]
@@ -31,6 +33,19 @@ impl RxPlacement {
             body: op.body,
             flags: op.flags,
             context: op.context,
+            shared: Key::NONE,
+        }
+    }
+
+    /// Makes the placement of a write in the memory that it names.
+    #[inline(always)]
+    pub(crate) fn of_write(region: Iov, arrival: &Arrival, targets: &[Target]) -> Self {
+        Self {
+            room: arrival.len,
+            body: region,
+            offset: 0,
+            flags: wanted_flags(arrival),
+            context: first_key(targets),
             shared: Key::NONE,
         }
     }

@@ -9,8 +9,8 @@ use crate::peer::Peers;
 use crate::rma;
 use crate::slab::Key;
 use crate::{
-    Announced, Body, Completions, Header, Kind, OpenRegion, Placement, RemoteWrite, RxToken, Sink,
-    Target, TxToken,
+    Announced, Body, Completions, Header, Kind, OpenRegion, Placement, RemoteIov, RemoteWrite,
+    RxToken, Sink, Target, TxToken,
 };
 
 /// The engine as a link sees it, with the completions that arrivals lead to.
@@ -101,6 +101,33 @@ impl<C: Completions> Sink for EngineSink<'_, C> {
     }
 
     #[inline(always)]
+    fn begin_pull(
+        &mut self,
+        from: PeerId,
+        header: &Header,
+        targets: &[Target],
+        remote: &RemoteIov,
+    ) -> Placement {
+        if !Peers::is_valid(from) {
+            return Placement::Refuse;
+        }
+        let class = match header.kind {
+            Kind::MsgRts => Class::Msg,
+            Kind::TaggedRts => Class::Tagged,
+            Kind::WriteRts => Class::Write,
+            _ => return Placement::Refuse,
+        };
+        match Arrival::new(from, class, header) {
+            Some(arrival) => self.engine.begin_pull(self.out, &arrival, targets, remote),
+            None => Placement::Refuse,
+        }
+    }
+
+    fn put_off(&mut self, token: RxToken, remote: &RemoteIov) {
+        self.engine.put_off(Key::from_raw(token.0), remote);
+    }
+
+    #[inline(always)]
     fn access(
         &mut self,
         from: PeerId,
@@ -151,6 +178,12 @@ impl<C: Completions> Sink for EngineSink<'_, C> {
     fn pulled(&mut self, token: RxToken, result: Result<(), Errno>) {
         let key = Key::from_raw(token.0);
         self.engine.body_pulled(self.out, key, result);
+    }
+
+    #[inline(always)]
+    fn end_pull(&mut self, token: RxToken, result: Result<(), Errno>) -> Option<u32> {
+        let key = Key::from_raw(token.0);
+        self.engine.end_pull_now(self.out, key, result)
     }
 
     fn writable(&mut self, peer: PeerId) {

@@ -111,6 +111,26 @@ impl UnexpectedQueue {
         Some(key)
     }
 
+    /// Adds a message that does not wait. `None` when no more can be kept.
+    #[inline(always)]
+    pub(crate) fn land(&mut self, message: Message) -> Option<Key> {
+        let from = message.arrival.from;
+        let key = self.messages.insert(message)?;
+        self.shares.push(&mut self.messages, from, key, true);
+        Some(key)
+    }
+
+    /// Takes a message out that does not wait, and that was never named.
+    #[inline(always)]
+    pub(crate) fn end_landed(&mut self, from: PeerId, key: Key) -> Option<Message> {
+        debug_assert!(
+            self.messages
+                .get(key)
+                .is_some_and(|message| !message.waits())
+        );
+        self.shares.remove(&mut self.messages, from, key)
+    }
+
     /// Lets a message be found by its sender's id.
     pub(crate) fn name(&mut self, key: Key) {
         if let Some(message) = self.messages.get(key) {

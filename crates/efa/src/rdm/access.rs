@@ -69,12 +69,12 @@ impl EfaRdm {
             data: write.data.unwrap_or(0),
             len,
         };
-        let body = match (stage, write.form) {
-            (None, _) => Body::Whole(write.body),
-            (_, Form::Read { .. }) => memory.map_or(Body::Whole(&[]), Body::Remote),
-            _ => Body::Whole(&[]),
+        let targets = targets(&write.targets);
+        let placement = match (stage, &memory) {
+            (None, _) => sink.access(peer, &header, targets.all(), Body::Whole(write.body)),
+            (_, Some(memory)) => self.begin_read(peer, &header, targets.all(), memory, sink),
+            (_, None) => sink.access(peer, &header, targets.all(), Body::Whole(&[])),
         };
-        let placement = sink.access(peer, &header, targets(&write.targets).all(), body);
         self.keep_if_taken(placement.into(), peer, id)
     }
 

@@ -98,7 +98,7 @@ impl EfaRdm {
     }
 
     /// Puts off what could not be sent now.
-    fn retry(&mut self, peer: PeerId, sent: Result<(), Errno>, again: Deferred) {
+    pub(super) fn retry(&mut self, peer: PeerId, sent: Result<(), Errno>, again: Deferred) {
         match sent {
             Ok(()) => {}
             Err(Errno::AGAIN) => self.deferred.push_back(again),

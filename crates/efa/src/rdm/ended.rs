@@ -7,9 +7,9 @@ use oxifabric_engine::Sink;
 use oxifabric_ibv::{Completion, Status};
 use oxifabric_types::{Errno, PeerId};
 
-use super::EfaRdm;
 use super::repeats::{Fate, Unready};
 use super::tx::{Sent, What};
+use super::{Deferred, EfaRdm};
 use crate::status;
 
 /// The status of a device for a message whose receiver had posted no receive.
@@ -46,8 +46,23 @@ impl EfaRdm {
                     sink.sent(token, result);
                 }
             }
-            What::Pull(token) => sink.pulled(token, result),
+            What::Pull(token) => {
+                if let Some(id) = sink.end_pull(token, result) {
+                    self.tell_read(sent.peer, id);
+                }
+            }
             What::Piece(piece) => self.piece_ended(at, piece, result, sink),
+        }
+    }
+
+    /// Tells a peer that what it announced was read: now, or when there is room.
+    fn tell_read(&mut self, peer: PeerId, id: u32) {
+        let told = match self.may_post() {
+            true => self.finish(peer, id, 0),
+            false => Err(Errno::AGAIN),
+        };
+        if told.is_err() {
+            self.retry(peer, told, Deferred::Read(peer, id));
         }
     }
 

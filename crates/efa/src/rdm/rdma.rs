@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use oxifabric_engine::{
-    Frame, HeaderFlags, Kind, PostError, Posted, RemoteIov, RxToken, Sink, Target, TxToken,
+    Frame, Header, HeaderFlags, Kind, Link, Placement, PostError, Posted, RemoteIov, RxToken, Sink,
+    Target, TxToken,
 };
 use oxifabric_ibv::{Access as Rights, Mr};
 use oxifabric_mem::Iov;
@@ -192,6 +193,29 @@ impl EfaRdm {
         }
         self.begin_any(peer, Tell::Pulled(token), into, *remote, None, false)?;
         Ok(Posted::Pending)
+    }
+
+    /// Gives the engine an announcement, and begins to read what was announced if that has a place.
+    #[inline(always)]
+    pub(super) fn begin_read(
+        &mut self,
+        peer: PeerId,
+        header: &Header,
+        targets: &[Target],
+        memory: &RemoteIov,
+        sink: &mut impl Sink,
+    ) -> Placement {
+        let placement = sink.begin_pull(peer, header, targets, memory);
+        let Placement::Into(into, token) = placement else {
+            return placement;
+        };
+        match self.pull(peer, memory, into, token) {
+            Ok(Posted::Pending) => {}
+            Ok(Posted::Done) => sink.pulled(token, Ok(())),
+            Err(PostError::Again) => sink.put_off(token, memory),
+            Err(PostError::Down(errno)) => sink.pulled(token, Err(errno)),
+        }
+        Placement::Done
     }
 
     fn begin_any(

@@ -2,7 +2,7 @@
 
 use oxifabric_engine::{Body, Header, HeaderFlags, Kind, Placement, RemoteIov, Sink, Target};
 use oxifabric_types::{Errno, PeerId};
-use oxifabric_wire::efa::{Content, Form, MAX_PIECES, Message, Pieces};
+use oxifabric_wire::efa::{Content, Form, MAX_PIECES, Message, Piece, Pieces};
 
 use super::access_table::is_nameable;
 use super::operations::{Incoming, OperationKind, Reading, Stage};
@@ -136,12 +136,14 @@ impl EfaRdm {
                 Some(_) => Kind::TaggedRts,
             };
         }
-        let body = match (memory, message.form) {
-            (Some(memory), _) => Body::Remote(memory),
-            (None, Form::Medium { offset: 0, .. }) => Body::Whole(message.body),
-            _ => Body::Whole(&[]),
+        let placement = match (&memory, message.form) {
+            (Some(memory), _) => self.begin_read(peer, &header, &[], memory, sink),
+            (None, Form::Medium { offset: 0, .. }) => {
+                sink.arrival(peer, &header, Body::Whole(message.body))
+            }
+            _ => sink.arrival(peer, &header, Body::Whole(&[])),
         };
-        let taken = Taken::from(sink.arrival(peer, &header, body));
+        let taken = Taken::from(placement);
         if taken != Taken::Done {
             self.operations.remove(peer, id);
             return taken;
@@ -444,15 +446,21 @@ fn header(message: &Message<'_>) -> Header {
 #[inline(always)]
 pub(super) fn targets(pieces: &Pieces) -> Targets {
     let mut list = [Target::default(); MAX_PIECES];
-    for (target, piece) in list.iter_mut().zip(pieces.all()) {
-        *target = Target {
-            addr: piece.addr,
-            len: piece.len,
-            key: piece.key,
-        };
+    for (place, piece) in list.iter_mut().zip(pieces.all()) {
+        *place = target(piece);
     }
     let count = pieces.all().len().min(MAX_PIECES);
     Targets { list, count }
+}
+
+/// Returns a piece of memory that a packet names, as the engine does.
+#[inline(always)]
+fn target(piece: &Piece) -> Target {
+    Target {
+        addr: piece.addr,
+        len: piece.len,
+        key: piece.key,
+    }
 }
 
 /// Keeps the data that came with an announcement, if there is some.
@@ -466,15 +474,13 @@ pub(super) fn first_part(body: &[u8]) -> Vec<(u64, Box<[u8]>)> {
 /// Returns the memory that a device is to read so many bytes from; `None` if it has fewer, or no device can name it.
 #[inline(always)]
 pub(super) fn readable(memory: &Pieces, len: u64) -> Option<RemoteIov> {
-    let memory = RemoteIov::new(targets(memory).all())?;
+    let memory = RemoteIov::of(memory.all().iter().map(target))?;
     let len = usize::try_from(len).ok()?;
     is_nameable(memory.pieces(), len, true).then_some(memory)
 }
 
 #[cfg(test)]
 mod tests {
-    use oxifabric_wire::efa::Piece;
-
     use super::*;
 
     #[test]

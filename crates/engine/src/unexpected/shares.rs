@@ -57,6 +57,7 @@ impl Shares {
     }
 
     /// Adds a message of the peer that has come into the table; `needs_peer` is [`Message::needs_sender`], which does not become true later.
+    #[inline(always)]
     pub(super) fn push(
         &mut self,
         messages: &mut Slab<Message>,
@@ -71,6 +72,7 @@ impl Shares {
     }
 
     /// Takes a message of the peer out of the table.
+    #[inline(always)]
     pub(super) fn remove(
         &mut self,
         messages: &mut Slab<Message>,

@@ -13,6 +13,7 @@ mod model;
 mod multi_recv;
 mod one_sided;
 mod peek;
+mod pull;
 mod rendezvous;
 mod rma;
 mod rma_rendezvous;

@@ -377,6 +377,23 @@ impl<const IN_ORDER: bool> Bench<IN_ORDER> {
         })
     }
 
+    /// Delivers an Rts, of a message or a write, from a link that pulls so much memory of the sender without being asked to.
+    pub(crate) fn begin_pull(&mut self, header: Header, targets: &[Target], len: u64) -> Answer {
+        let remote = RemoteIov::new(&[Target::unkeyed(0x1000, len)]).expect("one piece is allowed");
+        let targets = targets.to_vec();
+        self.arrive_with(PEER, header, move |sink| {
+            sink.begin_pull(PEER, &header, &targets, &remote)
+        })
+    }
+
+    /// Lets a pull end that the link has begun without being asked to; returns the id of the message whose end it tells the peer.
+    pub(crate) fn end_pull(&mut self, token: RxToken, result: Result<(), Errno>) -> Option<u32> {
+        let told = Rc::new(Cell::new(None));
+        let slot = Rc::clone(&told);
+        self.tell(move |sink| slot.set(sink.end_pull(token, result)));
+        told.take()
+    }
+
     /// Delivers an Rts whose message the link could copy at once; returns where it was asked to, which it then did or could not do, and the placement unless it
     /// did.
     pub(crate) fn announce(
@@ -525,6 +542,10 @@ impl Answer {
 
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(self, Self::Refuse)
+    }
+
+    pub(crate) fn is_into(&self) -> bool {
+        matches!(self, Self::Into(..))
     }
 
     pub(crate) fn into_parts(self) -> (Iov, RxToken) {

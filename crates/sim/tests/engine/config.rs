@@ -20,6 +20,8 @@ pub(crate) struct Config {
     pub(crate) window: Option<usize>,
     /// Pulls fail because the pair may not do it.
     pub(crate) pull_forbidden: bool,
+    /// The links begin pulls, and tell peers of their end, without being asked to.
+    pub(crate) pulls_unasked: bool,
     pub(crate) engine: EngineConfig,
     /// Number of frames that fit between two endpoints.
     pub(crate) lane_frames: usize,
@@ -80,6 +82,7 @@ impl Config {
             unordered: false,
             window: None,
             pull_forbidden: false,
+            pulls_unasked: false,
             engine: EngineConfig {
                 tx_size: 12,
                 rx_size: 16,
@@ -127,6 +130,51 @@ impl Config {
         Self {
             pull_forbidden: true,
             ..Self::base()
+        }
+    }
+
+    /// The shape of efa.
+    pub(crate) fn links_pull_unasked() -> Self {
+        Self {
+            pulls_unasked: true,
+            unordered: true,
+            ..Self::base()
+        }
+    }
+
+    pub(crate) fn pulling_unasked_turns_out_to_be_forbidden() -> Self {
+        Self {
+            pull_forbidden: true,
+            ..Self::links_pull_unasked()
+        }
+    }
+
+    pub(crate) fn many_endpoints_pull_unasked() -> Self {
+        Self {
+            nodes: 5,
+            steps: 800,
+            ..Self::links_pull_unasked()
+        }
+    }
+
+    pub(crate) fn links_pull_unasked_with_hardly_any_room() -> Self {
+        Self {
+            pulls_unasked: true,
+            ..Self::hardly_any_room_for_the_unexpected()
+        }
+    }
+
+    pub(crate) fn connections_break_while_pulling_unasked() -> Self {
+        Self {
+            pulls_unasked: true,
+            ..Self::connections_break_while_pulling()
+        }
+    }
+
+    pub(crate) fn an_endpoint_that_pulls_unasked_dies() -> Self {
+        Self {
+            pulls_unasked: true,
+            ..Self::an_endpoint_dies()
         }
     }
 

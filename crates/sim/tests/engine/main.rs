@@ -86,6 +86,12 @@ simulations! {
     hardly_any_room_for_the_unexpected
     connections_break
     connections_break_while_pulling
+    links_pull_unasked
+    pulling_unasked_turns_out_to_be_forbidden
+    many_endpoints_pull_unasked
+    links_pull_unasked_with_hardly_any_room
+    connections_break_while_pulling_unasked
+    an_endpoint_that_pulls_unasked_dies
     peers_reach_memory_by_themselves
     peers_reach_memory_by_themselves_but_send_no_data
     connections_break_amid_accesses

@@ -3,6 +3,8 @@
 //! Frames of one pair arrive in order, after random delays. Posting is refused at random and when a lane is full;
 //! some frames stay pending, and their memory is read only when `sent` is reported.
 
+mod pulls;
+
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -19,6 +21,7 @@ use crate::config::{Config, Sabotage};
 use crate::in_flight::{InFlight, bytes, is_rts};
 use crate::one_sided::{self, Access, Ended};
 use crate::rng::Rng;
+use pulls::Pull;
 
 /// The error with which connections break.
 pub(crate) const BROKEN: Errno = Errno::CONNRESET;
@@ -52,6 +55,8 @@ struct Lane {
     /// The receiver reads the first frame's body into this.
     streaming: Option<Streaming>,
     pulls: Vec<Pull>,
+    /// Messages that were pulled, of whose end the peer was not told yet.
+    untold: Vec<u32>,
     /// Accesses that were carried out, and of which the sender does not know yet.
     ended: Vec<Ended>,
     /// Results to report before the sender is told that the other end is gone.
@@ -71,12 +76,6 @@ struct Streaming {
     into: Iov,
     token: RxToken,
     done: usize,
-}
-
-struct Pull {
-    from: Iov,
-    into: Iov,
-    token: RxToken,
 }
 
 #[derive(Default)]
@@ -126,7 +125,7 @@ impl Net {
         let nodes = self.config.nodes;
         self.lanes.iter().enumerate().all(|(index, lane)| {
             let moved = lane.frames.is_empty() && lane.pulls.is_empty() && lane.ended.is_empty();
-            let quiet = moved && lane.down.is_none();
+            let quiet = moved && lane.untold.is_empty() && lane.down.is_none();
             quiet || !alive(index / nodes) || !alive(index % nodes)
         })
     }
@@ -143,6 +142,7 @@ impl Net {
         let mut sent: Vec<_> = lane.frames.drain(..).filter_map(|f| f.token()).collect();
         sent.extend(lane.ended.drain(..).map(|ended| ended.token));
         let pulled: Vec<_> = lane.pulls.drain(..).map(|pull| pull.token).collect();
+        lane.untold.clear();
         lane.stalled = false;
         lane.blocked = false;
         lane.state = LaneState::Closed;
@@ -306,7 +306,7 @@ impl Net {
     /// Moves what one end has posted.
     fn move_out(&mut self, me: usize, peer: usize, sink: &mut impl Sink) -> usize {
         let (index, now) = (self.index(me, peer), self.now);
-        let (lucky, forbidden) = (self.rng.chance(60), self.config.pull_forbidden);
+        let lucky = self.rng.chance(60);
         let room = self.config.lane_frames;
         let mut events = match lucky {
             true => one_sided::report(&mut self.lanes[index].ended, PeerId(peer as u32), sink),
@@ -324,18 +324,9 @@ impl Net {
                     events += 1;
                 }
             }
-            for pull in lane.pulls.drain(..) {
-                let result = match forbidden {
-                    true => Err(Errno::PERM),
-                    false => {
-                        pull.into.copy_from(0, &pull.from);
-                        Ok(())
-                    }
-                };
-                sink.pulled(pull.token, result);
-                events += 1;
-            }
+            events += self.end_pulls(me, peer, sink);
         }
+        let lane = &mut self.lanes[index];
         if lane.blocked && lane.state == LaneState::Open && lane.frames.len() < room {
             lane.blocked = false;
             sink.writable(PeerId(peer as u32));
@@ -392,6 +383,19 @@ impl Net {
             lane.ended.push(ended);
             return true;
         }
+        let frame = &lane.frames[at];
+        if self.config.pulls_unasked
+            && let Some(remote) = frame.remote
+            && matches!(
+                frame.header.kind,
+                Kind::MsgRts | Kind::TaggedRts | Kind::WriteRts
+            )
+        {
+            let (header, targets) = (frame.header, frame.targets.clone());
+            let answer = self.begin_pull(to, from, (&header, &targets), &remote, sink);
+            return self.take_answer(index, at, answer);
+        }
+        let lane = &mut self.lanes[index];
         let frame = &lane.frames[at];
         if let Some(streaming) = &mut lane.streaming {
             let end = frame.body.len().min(streaming.done + chunk);
@@ -451,6 +455,20 @@ impl Net {
         }
         true
     }
+
+    /// Handles what an endpoint makes of an announcement; returns whether to go on.
+    fn take_answer(&mut self, index: usize, at: usize, answer: Placement) -> bool {
+        let lane = &mut self.lanes[index];
+        match answer {
+            Placement::Done => drop(lane.frames.remove(at)),
+            Placement::Stall => lane.stalled = true,
+            answer => {
+                let header = lane.frames[at].header;
+                self.broken_rule = Some(format!("{answer:?} for {header:?}"));
+            }
+        }
+        self.broken_rule.is_none() && !self.lanes[index].stalled
+    }
 }
 
 /// One endpoint's end of the network.
@@ -504,27 +522,7 @@ impl Link for SimLink {
         token: RxToken,
     ) -> Result<Posted, PostError> {
         let mut net = self.net.borrow_mut();
-        net.admit(self.me, peer.index())?;
-        let Target {
-            addr: address, len, ..
-        } = remote.pieces()[0];
-        if !net
-            .rndv_addresses
-            .values()
-            .any(|&exposed| exposed == address)
-        {
-            net.broken_rule = Some(format!(
-                "memory {address} was pulled, which is not exposed any more"
-            ));
-        }
-        let from = net.remotes[address as usize].slice(0, into.len().min(len as usize));
-        let index = net.index(self.me, peer.index());
-        if net.lanes[index].pulls.is_empty() && !net.config.pull_forbidden && net.rng.chance(50) {
-            into.copy_from(0, &from);
-            return Ok(Posted::Done);
-        }
-        net.lanes[index].pulls.push(Pull { from, into, token });
-        Ok(Posted::Pending)
+        net.pull(self.me, peer.index(), remote, into, token)
     }
 
     fn flush(&mut self) {}
