@@ -22,6 +22,7 @@ mod kind_numbers;
 pub mod link;
 pub mod op;
 
+mod announce;
 mod atomic;
 mod budget;
 mod collective;

@@ -72,6 +72,7 @@ impl Engine {
                 self.resume_stalled(link);
                 Ok(())
             }
+            Sent::Blocked if L::CARRIES_OUT && !is_short => self.long_access(link, out, op, key),
             sent => self.after_write(link, out, op, key, sent, is_short),
         }
     }
@@ -110,6 +111,27 @@ impl Engine {
             Ok(posted) => Sent::Posted(posted),
             Err(PostError::Again) => Sent::Blocked,
             Err(PostError::Down(errno)) => Sent::Failed(errno),
+        }
+    }
+
+    /// Begins an access that is not one frame, or is to wait.
+    #[inline(always)]
+    fn long_access(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        op: RmaOp<'_>,
+        key: Key,
+    ) -> Result<(), Errno> {
+        if self.access_now(link, out, &op) {
+            return Ok(());
+        }
+        match self.announce_write(link, out, op, key) {
+            Ok(()) => {
+                self.resume_stalled(link);
+                Ok(())
+            }
+            Err(op) => self.go_on_with_write(link, out, op, key, Sent::Blocked, false),
         }
     }
 
@@ -177,10 +199,27 @@ impl Engine {
         sent: Sent,
         was_posted: bool,
     ) -> Result<(), Errno> {
-        let peer = op.peer;
         if !was_posted && self.access_now(link, out, &op) {
             return Ok(());
         }
+        self.go_on_with_write(link, out, op, key, sent, was_posted)
+    }
+
+    /// Goes on with an access that the link does not carry out at once either.
+    ///
+    /// # Errors
+    /// As [`Engine::start`].
+    #[inline]
+    fn go_on_with_write(
+        &mut self,
+        link: &mut impl Link,
+        out: &mut impl Completions,
+        op: RmaOp<'_>,
+        key: Key,
+        sent: Sent,
+        was_posted: bool,
+    ) -> Result<(), Errno> {
+        let peer = op.peer;
         if !was_posted && op.flags.contains(Flags::INJECT) && self.peers.refuses_inject(peer) {
             return Err(Errno::AGAIN);
         }

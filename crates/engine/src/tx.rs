@@ -127,7 +127,10 @@ impl Engine {
         op: TxOp,
         key: Key,
     ) -> Result<(), Errno> {
-        self.start(link, out, Transmit::new(op, key), key)
+        match self.announce_message(link, out, op, key) {
+            Ok(()) => Ok(()),
+            Err(op) => self.start(link, out, Transmit::new(op, key), key),
+        }
     }
 
     /// Posts as much of a new operation as the link takes, and keeps the rest. An inject operation leaves at once or is not

@@ -1,5 +1,6 @@
 //! The engine's rules, one test each, against a link that does exactly what the test says.
 
+mod announce;
 mod atomic;
 mod atomic_target;
 mod budget;

@@ -37,6 +37,8 @@ pub(crate) struct Script<const IN_ORDER: bool = true> {
     pub(crate) is_apart: bool,
     /// Contexts of the accesses that the link was asked to carry out, if it does that.
     pub(crate) carried_out: Option<Vec<usize>>,
+    /// How often the link was asked to carry out an access.
+    pub(crate) asked_to_carry_out: usize,
     /// Whether long writes may be refused by the peer.
     pub(crate) refuses_whole: bool,
     steps: Vec<Step>,
@@ -135,6 +137,7 @@ impl<const IN_ORDER: bool> Link for Script<IN_ORDER> {
     }
 
     fn carry_out(&mut self, access: &RmaOp<'_>) -> bool {
+        self.asked_to_carry_out += 1;
         let Some(contexts) = &mut self.carried_out else {
             return false;
         };
@@ -251,6 +254,7 @@ impl<const IN_ORDER: bool> Bench<IN_ORDER> {
             disconnected: Vec::new(),
             is_apart: false,
             carried_out: None,
+            asked_to_carry_out: 0,
             refuses_whole: false,
             steps: Vec::new(),
         };
