@@ -101,6 +101,12 @@ impl<T> SwitchLock<T> {
             // SAFETY: the lock is off, so the application promised that nothing else uses the value meanwhile ([`SwitchLock::unlocked`]).
             return call(unsafe { &mut *self.value.get() });
         }
+        self.with_lock(call)
+    }
+
+    /// Calls a function with the value while the lock is held, apart from a caller that has nothing to keep where it is off.
+    #[inline(never)]
+    fn with_lock<R>(&self, call: impl FnOnce(&mut T) -> R) -> R {
         call(&mut self.lock())
     }
 
