@@ -10,7 +10,7 @@ use oxifabric_wire::efa::{Content, Form, Message, Piece, Pieces, Write};
 
 use super::offer::CREDITS;
 use super::operations::{Announcement, Exposed, Offer, OperationKind};
-use super::send::{data_of, pieces, wants_receipt};
+use super::send::{NOTHING, data_of, pieces, wants_receipt};
 use super::take::{Taken, answer};
 use super::{Deferred, EfaRdm};
 use crate::params::Params;
@@ -105,7 +105,7 @@ impl EfaRdm {
                 body: &[],
             }),
         };
-        self.send(peer, content, &Iov::empty(), None)
+        self.send(peer, &content, NOTHING, None)
     }
 
     /// Handles that a peer has read what was announced.

@@ -7,7 +7,7 @@ use oxifabric_engine::{Frame, Posted, TxToken};
 use oxifabric_ibv::{Access, Piece};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, PeerId};
-use oxifabric_wire::efa::{Content, Form, HEADER_MAX, Message, Packet, set_offset};
+use oxifabric_wire::efa::{Content, Form, HEADER_MAX, Message, set_offset};
 
 use super::EfaRdm;
 use super::tx::{Sent, What};
@@ -90,7 +90,7 @@ impl EfaRdm {
         };
         self.header.clear();
         self.header.reserve(HEADER_MAX);
-        Packet { sender, content }.encode(part_max, &mut self.header);
+        content.encode(&sender, part_max, &mut self.header);
         for offset in (0..whole).step_by(part_max) {
             let len = part_max.min(whole - offset);
             set_offset(&mut self.header, wants_receipt, offset as u64);

@@ -32,7 +32,7 @@ impl EfaRdm {
             wants_receipt: wants_receipt(&frame.header),
             ..self.message(peer, &frame.header, form)
         };
-        let sent = self.send(peer, Content::Message(message), &first, None);
+        let sent = self.send(peer, &Content::Message(message), &first, None);
         self.keep_offer_if(sent, peer, &frame.header, send_id)?;
         self.count(peer);
         Ok(())
@@ -107,7 +107,7 @@ impl EfaRdm {
                 offset: offset as u64,
                 body: &[],
             };
-            self.send(peer, content, &frame.body.slice(offset, len), token)?;
+            self.send(peer, &content, &frame.body.slice(offset, len), token)?;
         }
         if end == offer.len {
             self.end_sending(peer, id, offer.mine, offer.wants_receipt);
@@ -136,7 +136,7 @@ impl EfaRdm {
             credits: CREDITS,
         };
         let write = write(frame, send_id, form);
-        let sent = write.and_then(|write| self.send(peer, Content::Write(write), &first, None));
+        let sent = write.and_then(|write| self.send(peer, &Content::Write(write), &first, None));
         self.keep_offer_if(sent, peer, &frame.header, send_id)
     }
 
@@ -160,7 +160,7 @@ impl EfaRdm {
             send_id: id,
             body: &[],
         };
-        self.send(peer, content, &first, None)?;
+        self.send(peer, &content, &first, None)?;
         if sent == frame.header.len {
             self.operations.remove(peer, id);
             self.deferred.push_back(Deferred::Fin(peer, mine));

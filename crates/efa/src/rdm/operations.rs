@@ -166,6 +166,7 @@ impl OperationKind {
 
 impl Operations {
     /// Keeps an operation; `None` when there are too many.
+    #[inline]
     pub(super) fn insert(&mut self, peer: PeerId, kind: OperationKind) -> Option<u32> {
         let at = match self.free.pop() {
             Some(at) => at,

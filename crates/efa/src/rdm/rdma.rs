@@ -18,6 +18,7 @@ use oxifabric_wire::efa::{Content, Form, Pieces, Write};
 
 use super::access_table::{Access, Accesses, Memory, Tell, is_nameable};
 use super::peers::Peer;
+use super::send::NOTHING;
 use super::tx::{AccessPiece, AccessRequest, Sent, What};
 use super::{Deferred, EfaRdm};
 use crate::post::wire_data;
@@ -57,7 +58,7 @@ impl EfaRdm {
                 form: Form::Eager,
                 body: &[],
             };
-            let asked = self.send(peer, Content::Write(nothing), &Iov::empty(), None);
+            let asked = self.send(peer, &Content::Write(nothing), NOTHING, None);
             match asked {
                 Ok(()) | Err(Errno::AGAIN) => {}
                 Err(errno) => return Err(PostError::Down(errno)),

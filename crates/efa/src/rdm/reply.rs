@@ -1,12 +1,12 @@
 //! What peers are told: that their data may come, is here, was read or is refused, and what they asked for. Path class: warm.
 
 use oxifabric_engine::{Frame, TxToken};
-use oxifabric_mem::Iov;
 use oxifabric_provider::log;
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::efa::{Content, RESPONSE_HEADER, Reference, feature};
 
 use super::operations::{Incoming, OperationKind, Stage};
+use super::send::NOTHING;
 use super::{Deferred, EfaRdm};
 use crate::status;
 
@@ -36,11 +36,11 @@ impl EfaRdm {
             );
             self.send(
                 peer,
-                Content::ReadNack {
+                &Content::ReadNack {
                     send_id,
                     recv_id: id,
                 },
-                &Iov::empty(),
+                NOTHING,
                 None,
             )?;
             let Some(OperationKind::Incoming(incoming)) = self.operations.get(peer, id) else {
@@ -65,7 +65,7 @@ impl EfaRdm {
             len,
             is_read: false,
         };
-        self.send(peer, content, &Iov::empty(), None)?;
+        self.send(peer, &content, NOTHING, None)?;
         if let Some(OperationKind::Incoming(incoming)) = self.operations.get(peer, id) {
             incoming.stage = Stage::Asked;
         }
@@ -81,7 +81,7 @@ impl EfaRdm {
             send_id: *send_id,
             message: *message,
         };
-        self.send(peer, content, &Iov::empty(), None)?;
+        self.send(peer, &content, NOTHING, None)?;
         self.operations.remove(peer, id);
         Ok(())
     }
@@ -89,67 +89,95 @@ impl EfaRdm {
     /// Tells a peer that its data was read, or that what it asked for is refused. What has no id there, or if the peer knows no such packet,
     /// it is not told.
     pub(super) fn finish(&mut self, peer: PeerId, id: u32, result: u64) -> Result<(), Errno> {
-        if let Some(OperationKind::Incoming(incoming)) = self.operations.get(peer, id)
-            && incoming.runt > 0
-            && result == 0
-        {
-            // A sender that is told too early forgets a message of which it still sends packets.
-            incoming.is_read = true;
-            let row = self.peers.get_mut(peer);
-            if row.is_some_and(|row| row.unfinished.is_too_much()) {
-                self.doom(
-                    peer,
-                    Errno::PROTO,
-                    "it does not send what it announces".to_owned(),
-                );
+        match self.operations.get(peer, id) {
+            Some(OperationKind::Incoming(incoming)) if result == 0 => {
+                let (send_id, is_whole) = (incoming.send_id, incoming.runt == 0);
+                let is_readable = incoming.stage == Stage::Readable;
+                // A sender that is told too early forgets a message of which it still sends packets.
+                incoming.is_read |= !is_whole;
+                match (is_whole, is_readable) {
+                    (true, true) => self.finish_read(peer, id, send_id),
+                    (true, false) => self.refuse(peer, id, send_id, result),
+                    (false, _) => {
+                        self.await_runt(peer);
+                        Ok(())
+                    }
+                }
             }
-            return Ok(());
-        }
-        let (theirs, content) = match self.operations.get(peer, id) {
-            Some(OperationKind::Incoming(Incoming {
-                stage: Stage::Readable,
-                send_id,
-                ..
-            })) => (
-                *send_id,
-                Some(Content::EndOfRead {
-                    send_id: *send_id,
-                    recv_id: id,
-                }),
-            ),
             Some(
-                OperationKind::Incoming(Incoming { send_id, .. })
-                | OperationKind::Owed { send_id, .. },
-            ) => (*send_id, None),
-            Some(OperationKind::Answer { recv_id, .. } | OperationKind::Fetch { recv_id }) => {
-                (*recv_id, None)
+                OperationKind::Incoming(Incoming {
+                    send_id: theirs, ..
+                })
+                | OperationKind::Owed {
+                    send_id: theirs, ..
+                }
+                | OperationKind::Answer {
+                    recv_id: theirs, ..
+                }
+                | OperationKind::Fetch { recv_id: theirs },
+            ) => {
+                let theirs = *theirs;
+                self.refuse(peer, id, theirs, result)
             }
-            _ => return Ok(()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells a peer that what it announced was read.
+    #[inline(always)]
+    fn finish_read(&mut self, peer: PeerId, id: u32, send_id: u32) -> Result<(), Errno> {
+        let content = Content::EndOfRead {
+            send_id,
+            recv_id: id,
         };
+        self.send(peer, &content, NOTHING, None)?;
+        self.end_incoming(peer, id);
+        Ok(())
+    }
+
+    /// Has the peer's message, which was read, wait for the packets of it that are to come.
+    fn await_runt(&mut self, peer: PeerId) {
+        let row = self.peers.get_mut(peer);
+        if row.is_some_and(|row| row.unfinished.is_too_much()) {
+            self.doom(
+                peer,
+                Errno::PROTO,
+                "it does not send what it announces".to_owned(),
+            );
+        }
+    }
+
+    /// Tells a peer that its operation `theirs` is refused, if it takes that.
+    fn refuse(&mut self, peer: PeerId, id: u32, theirs: u32, result: u64) -> Result<(), Errno> {
         let refusal = Content::PeerError {
             id: theirs,
             reference: Reference::Operation,
             cause: ERRNO | (result as u32 & 0xffff),
         };
-        let features = self.peers.get(peer).and_then(|row| row.features);
-        match content {
-            Some(content) if result == 0 => self.send(peer, content, &Iov::empty(), None)?,
+        match self.peers.get(peer).and_then(|row| row.features) {
             // Whether it takes the refusal is in its handshake, which is on its way.
-            _ if features.is_none() => return Err(Errno::AGAIN),
-            _ if features.is_some_and(|features| features & feature::PEER_ERROR != 0) => {
-                self.send(peer, refusal, &Iov::empty(), None)?;
+            None => return Err(Errno::AGAIN),
+            Some(features) if features & feature::PEER_ERROR != 0 => {
+                self.send(peer, &refusal, NOTHING, None)?;
             }
-            _ => {}
+            Some(_) => {}
         }
+        self.end_incoming(peer, id);
+        Ok(())
+    }
+
+    /// Forgets an operation of a peer, and the number of its message.
+    #[inline(always)]
+    fn end_incoming(&mut self, peer: PeerId, id: u32) {
         if let Some(OperationKind::Incoming(Incoming {
             message: Some(number),
             ..
         })) = self.operations.remove(peer, id)
             && let Some(row) = self.peers.get_mut(peer)
+            && !row.begun.is_empty()
         {
             row.begun.remove(&number);
         }
-        Ok(())
     }
 
     /// Returns how much fits the packet of a response.
@@ -181,7 +209,7 @@ impl EfaRdm {
         };
         self.send(
             peer,
-            content,
+            &content,
             &frame.body.slice(frame.offset, frame.len),
             token,
         )?;
@@ -202,7 +230,7 @@ impl EfaRdm {
             features,
             device: Some(hardware.attributes.part),
         };
-        self.send(peer, content, &Iov::empty(), None)
+        self.send(peer, &content, NOTHING, None)
     }
 
     /// Asks a reader's peer for more of what it reads.
@@ -219,7 +247,7 @@ impl EfaRdm {
             len,
             is_read: true,
         };
-        self.send(peer, content, &Iov::empty(), None)
+        self.send(peer, &content, NOTHING, None)
     }
 }
 

@@ -4,12 +4,15 @@ use oxifabric_engine::{Frame, Header, HeaderFlags, Kind, TxToken};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::efa::{
-    Atomic, AtomicForm, Content, Form, HEADER_MAX, Message, Packet, Piece, Pieces, Read, Write,
+    Atomic, AtomicForm, Content, Form, HEADER_MAX, Message, Piece, Pieces, Read, Write,
 };
 
 use super::EfaRdm;
 use super::operations::{OperationKind, Reading};
 use super::tx::{Sent, What};
+
+/// The body of a packet without one.
+pub(super) const NOTHING: &Iov = &Iov::empty();
 
 impl EfaRdm {
     /// Sends what a frame is; returns whether that is a packet, with whose end the token is told.
@@ -58,7 +61,7 @@ impl EfaRdm {
         };
         let part = part(frame);
         let body = part.as_ref().unwrap_or(frame.body);
-        let sent = self.send(peer, Content::Message(message), body, token);
+        let sent = self.send(peer, &Content::Message(message), body, token);
         self.keep_if(sent, peer, send_id)?;
         self.count(peer);
         Ok(())
@@ -124,7 +127,7 @@ impl EfaRdm {
         let write = write(frame, send_id.unwrap_or(0), Form::Eager);
         let part = part(frame);
         let body = part.as_ref().unwrap_or(frame.body);
-        let sent = self.send(peer, Content::Write(write?), body, token);
+        let sent = self.send(peer, &Content::Write(write?), body, token);
         self.keep_if(sent, peer, send_id)
     }
 
@@ -150,7 +153,7 @@ impl EfaRdm {
             window,
             is_short: len as usize <= self.response_max(),
         };
-        let sent = self.send(peer, Content::Read(read), &Iov::empty(), None);
+        let sent = self.send(peer, &Content::Read(read), NOTHING, None);
         self.keep_if(sent, peer, Some(id))
     }
 
@@ -193,7 +196,7 @@ impl EfaRdm {
         };
         let part = part(frame);
         let body = part.as_ref().unwrap_or(frame.body);
-        let sent = self.send(peer, Content::Atomic(atomic), body, token);
+        let sent = self.send(peer, &Content::Atomic(atomic), body, token);
         self.keep_if(sent, peer, id)?;
         self.count(peer);
         Ok(())
@@ -208,11 +211,11 @@ impl EfaRdm {
     pub(super) fn send(
         &mut self,
         peer: PeerId,
-        content: Content<'_>,
+        content: &Content<'_>,
         body: &Iov,
         token: Option<TxToken>,
     ) -> Result<(), Errno> {
-        let what = match (token, &content) {
+        let what = match (token, content) {
             (Some(token), Content::Message(message)) if self.fails_not_ready(message) => {
                 What::Message(token, message.wants_receipt.then_some(message.send_id))
             }
@@ -227,7 +230,7 @@ impl EfaRdm {
         row.has_met = true;
         self.header.clear();
         self.header.reserve(HEADER_MAX);
-        Packet { sender, content }.encode(body.len(), &mut self.header);
+        content.encode(&sender, body.len(), &mut self.header);
         let sent = Sent { peer, what };
         self.tx
             .send(&mut self.qp, row.destination(), &self.header, body, sent)

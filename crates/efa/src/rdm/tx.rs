@@ -165,7 +165,13 @@ impl TxPool {
         }
         let &at = self.idle.last().ok_or(Errno::AGAIN)?;
         self.buffers.write(at, header, body);
-        self.begin(qp, to, at, Request::Packet(len), sent)
+        let request = Request::Packet(len);
+        if body.is_empty() && len <= self.inline {
+            Self::post_op(qp, to, at, SendOp::Inline(header, None))?;
+            self.note_begun(at, request, sent);
+            return Ok(());
+        }
+        self.begin(qp, to, at, request, sent)
     }
 
     /// Puts a packet of a message in several ones together: a header, and behind it a body, which is copied, or what is `lent`. It is sent by
@@ -272,9 +278,15 @@ impl TxPool {
         sent: Sent,
     ) -> Result<(), Errno> {
         self.post(qp, to, at, &request)?;
+        self.note_begun(at, request, sent);
+        Ok(())
+    }
+
+    /// Notes that the device has a request, whose buffer is the next one of those that are idle.
+    #[inline(always)]
+    fn note_begun(&mut self, at: u32, request: Request, sent: Sent) {
         self.slots[at as usize] = Slot::new(request, Some(sent));
         self.idle.pop();
-        Ok(())
     }
 
     #[inline(always)]
@@ -290,7 +302,7 @@ impl TxPool {
             &Request::Packet(len) if len <= self.inline => {
                 let mut bytes = [0; INLINE];
                 self.buffers.read(at, &mut bytes[..len]);
-                return self.post_op(qp, to, at, SendOp::Inline(&bytes[..len], None));
+                return Self::post_op(qp, to, at, SendOp::Inline(&bytes[..len], None));
             }
             &Request::Packet(len) => {
                 piece = [self.buffers.piece(at, len).ok_or(Errno::MSGSIZE)?];
@@ -306,17 +318,11 @@ impl TxPool {
                 }
             }
         };
-        self.post_op(qp, to, at, op)
+        Self::post_op(qp, to, at, op)
     }
 
     #[inline(always)]
-    fn post_op(
-        &self,
-        qp: &mut Qp,
-        to: Destination<'_>,
-        at: u32,
-        op: SendOp<'_>,
-    ) -> Result<(), Errno> {
+    fn post_op(qp: &mut Qp, to: Destination<'_>, at: u32, op: SendOp<'_>) -> Result<(), Errno> {
         let request = Send {
             wr_id: at.into(),
             op,

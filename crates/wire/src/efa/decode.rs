@@ -185,38 +185,32 @@ impl<'a> Rest<'a> {
     }
 
     fn write(&mut self, kind: u8, flags: u16) -> Result<Packet<'a>, PacketError> {
-        let (targets, mut send_id, mut pieces) = (self.u32()?, 0, 0);
-        let mut form = match kind {
-            kind::EAGER_WRITE => Form::Eager,
-            kind::EAGER_WRITE_RECEIPT => {
-                send_id = self.u32()?;
-                self.u32()?;
-                Form::Eager
-            }
-            _ => {
-                let len = self.u64()?;
-                send_id = self.u32()?;
-                let last = self.u32()?;
-                match kind {
-                    kind::LONG_READ_WRITE => {
-                        pieces = last;
-                        let memory = Pieces::default();
-                        Form::Read { len, memory }
-                    }
-                    _ => Form::Long { len, credits: last },
-                }
-            }
+        let targets = self.u32()?;
+        let is_eager = matches!(kind, kind::EAGER_WRITE | kind::EAGER_WRITE_RECEIPT);
+        let len = match is_eager {
+            true => 0,
+            false => self.u64()?,
+        };
+        // Behind the sender's operation is how many pieces or packets there are, or nothing.
+        let (send_id, last) = match kind {
+            kind::EAGER_WRITE => (0, 0),
+            _ => (self.u32()?, self.u32()?),
         };
         let targets = self.pieces(targets)?;
-        let options = self.options(flags)?;
-        if let Form::Read { memory, .. } = &mut form {
-            *memory = self.pieces(pieces)?;
-        }
+        let Options { sender, data } = self.options(flags)?;
+        let form = match kind {
+            _ if is_eager => Form::Eager,
+            kind::LONG_READ_WRITE => Form::Read {
+                len,
+                memory: self.pieces(last)?,
+            },
+            _ => Form::Long { len, credits: last },
+        };
         Ok(Packet {
-            sender: options.sender,
+            sender,
             content: Content::Write(Write {
                 targets,
-                data: options.data,
+                data,
                 wants_receipt: matches!(kind, kind::EAGER_WRITE_RECEIPT | kind::LONG_WRITE_RECEIPT),
                 send_id,
                 form,

@@ -13,9 +13,15 @@ const ADDRESS_PADDING: usize = 4;
 impl Packet<'_> {
     /// Writes the header of the packet, behind which `body_len` bytes are to follow; what is in `content` as body is not written.
     pub fn encode(&self, body_len: usize, out: &mut Vec<u8>) {
+        self.content.encode(&self.sender, body_len, out);
+    }
+}
+
+impl Content<'_> {
+    /// Writes the header of the packet that says this, as [`Packet::encode`] does.
+    pub fn encode(&self, sender: &Sender, body_len: usize, out: &mut Vec<u8>) {
         let mut out = Out(out);
-        let sender = &self.sender;
-        match &self.content {
+        match self {
             Content::Message(message) => out.message(sender, message),
             Content::Write(write) => out.write(sender, write),
             Content::Read(read) => out.read(sender, read),
@@ -88,7 +94,7 @@ impl Out<'_> {
     }
 
     fn message(&mut self, sender: &Sender, message: &Message<'_>) {
-        let untagged = match (message.form, message.wants_receipt) {
+        let untagged = match (&message.form, message.wants_receipt) {
             (Form::Eager, false) => kind::EAGER,
             (Form::Eager, true) => kind::EAGER_RECEIPT,
             (Form::Medium { .. }, false) => kind::MEDIUM,
@@ -155,7 +161,7 @@ impl Out<'_> {
     }
 
     fn write(&mut self, sender: &Sender, write: &Write<'_>) {
-        let kind = match (write.form, write.wants_receipt) {
+        let kind = match (&write.form, write.wants_receipt) {
             (Form::Eager, false) => kind::EAGER_WRITE,
             (Form::Eager, true) => kind::EAGER_WRITE_RECEIPT,
             (Form::Read { .. }, _) => kind::LONG_READ_WRITE,
