@@ -40,7 +40,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use oxifabric_engine::Limits;
-use oxifabric_ibv::{Completion, Cq, Qp};
+use oxifabric_ibv::{Completion, Cq, Poller, Qp};
 use oxifabric_types::{EfaAddress, Errno, Instant, PeerId};
 
 use crate::domain::EfaDomain;
@@ -63,6 +63,8 @@ const UNKNOWN_MAX: usize = 1 << 12;
 pub struct EfaRdm {
     qp: Qp,
     cq: Arc<Cq>,
+    /// What polls the queue; taken out while a poll is under way.
+    poller: Option<Poller>,
     domain: Arc<EfaDomain>,
     name: EfaAddress,
     is_active: bool,
@@ -86,8 +88,6 @@ pub struct EfaRdm {
     deferred: VecDeque<Deferred>,
     /// What was polled before a thread went to sleep.
     polled: Vec<Completion>,
-    /// Places for what is polled, which need not be made for each poll.
-    batch: Vec<Completion>,
     /// Peers of which something is to be done at the next poll: they owe or are owed a handshake, or are to be resumed.
     attention: Vec<PeerId>,
     /// Messages of which the device has packets.

@@ -129,7 +129,28 @@ pub struct Completion {
     pub is_unsolicited: bool,
 }
 
+/// What a completion says of a message that was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// How many bytes were received.
+    pub len: u32,
+    /// The queue pair that it came from.
+    pub src_qp: u32,
+    /// On EFA the number of the address handle that it came from, 0xffff if it has none.
+    pub slid: u32,
+}
+
 impl Completion {
+    /// Returns what it says of a message that was received; `None` if it is anything else.
+    pub fn received(&self) -> Option<Received> {
+        let is_message = self.status == Status::SUCCESS && self.opcode == Opcode::Recv;
+        (is_message && !self.is_unsolicited).then_some(Received {
+            len: self.byte_len,
+            src_qp: self.src_qp,
+            slid: self.slid,
+        })
+    }
+
     /// The value of the elements of an array that a poll has not filled.
     pub const NONE: Self = Self {
         wr_id: 0,

@@ -16,11 +16,11 @@ mod qp_attr;
 )]
 mod sys;
 
-pub use completion::{Completion, Opcode, Status};
+pub use completion::{Completion, Opcode, Received, Status};
 pub use qp_attr::{Access, Capacity, CqOptions, QpKind, QpOptions, QpState, SendOps, StateChange};
 pub use sys::{
     Absence, Ah, Channel, Context, Cq, Device, DeviceAttributes, EfaAttributes, EfaCaps, Mr, Pd,
-    Piece, Port, Qp, Send, SendOp, Verbs,
+    Piece, Poll, Poller, Port, Qp, Send, SendOp, Verbs,
 };
 
 /// The address of a port, as InfiniBand and EFA write it.

@@ -9,6 +9,7 @@ mod device;
 mod layout;
 mod library;
 mod pd;
+mod poller;
 mod qp;
 mod structures;
 
@@ -16,6 +17,7 @@ pub use cq::{Channel, Cq};
 pub use device::{Context, Device, DeviceAttributes, EfaAttributes, EfaCaps, Port};
 pub use library::{Absence, Verbs};
 pub use pd::{Ah, Mr, Pd, Piece};
+pub use poller::{Poll, Poller};
 pub use qp::{Qp, Send, SendOp};
 
 use std::ffi::c_int;

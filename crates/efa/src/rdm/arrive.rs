@@ -4,7 +4,7 @@
 //! the peer that sent it.
 
 use oxifabric_engine::Sink;
-use oxifabric_ibv::Completion;
+use oxifabric_ibv::Received;
 use oxifabric_provider::log;
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::efa::{Content, Packet};
@@ -17,13 +17,14 @@ use super::take::Taken;
 
 impl EfaRdm {
     /// Handles a packet that the device has put into a buffer.
-    pub(super) fn received(&mut self, completion: &Completion, at: u32, sink: &mut impl Sink) {
+    pub(super) fn received(&mut self, from: Received, at: u32, sink: &mut impl Sink) {
         // The pool of buffers is taken out, since its packet is read while everything else may change.
         let rx = std::mem::take(&mut self.rx);
         if let Some(buffers) = &rx {
-            let bytes = buffers.packet(at, completion.byte_len as usize);
-            match Packet::decode(bytes) {
-                Ok(packet) => self.packet(completion, &packet, bytes, sink),
+            let bytes = buffers.packet(at, from.len as usize);
+            // Looked at where it is: it is large.
+            match &Packet::decode(bytes) {
+                Ok(packet) => self.packet(from, packet, bytes, sink),
                 Err(error) => log::debug!(
                     "efa",
                     EpData,
@@ -34,14 +35,8 @@ impl EfaRdm {
         self.rx = rx;
     }
 
-    fn packet(
-        &mut self,
-        completion: &Completion,
-        packet: &Packet<'_>,
-        bytes: &[u8],
-        sink: &mut impl Sink,
-    ) {
-        let Some(peer) = self.peers.source(&self.domain, completion, &packet.sender) else {
+    fn packet(&mut self, from: Received, packet: &Packet<'_>, bytes: &[u8], sink: &mut impl Sink) {
+        let Some(peer) = self.peers.source(&self.domain, from, &packet.sender) else {
             log::debug!(
                 "efa",
                 EpData,

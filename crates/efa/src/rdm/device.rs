@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use oxifabric_engine::Engine;
 use oxifabric_ibv::{
-    Capacity, Channel, Completion, Cq, CqOptions, EfaCaps, Qp, QpKind, QpOptions, StateChange,
+    Capacity, Channel, Cq, CqOptions, EfaCaps, Poller, Qp, QpKind, QpOptions, StateChange,
 };
 use oxifabric_provider::connection::Connection;
 use oxifabric_provider::device::{Device, OwnValue};
@@ -18,7 +18,7 @@ use oxifabric_types::{Address, EfaAddress, EpType, Errno, Info, Instant, PeerId}
 use super::EfaRdm;
 use super::access_table::Accesses;
 use super::deferred::Deferred;
-use super::link::{BATCH, limits};
+use super::link::limits;
 use super::operations::Operations;
 use super::parts::Parts;
 use super::peers::Peers;
@@ -82,6 +82,7 @@ impl Device for EfaRdm {
                 hardware.mtu,
             )?)),
             qp,
+            poller: Some(Poller::new(&cq)),
             cq,
             domain: Arc::clone(domain),
             is_active: false,
@@ -98,7 +99,6 @@ impl Device for EfaRdm {
             mine: BTreeMap::new(),
             deferred: VecDeque::new(),
             polled: Vec::new(),
-            batch: vec![Completion::NONE; BATCH],
             attention: Vec::new(),
             parts: Parts::default(),
             gathers: capacity.send_sge > 1,

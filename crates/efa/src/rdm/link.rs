@@ -4,7 +4,7 @@ use oxifabric_engine::{
     Frame, Kind, Limits, Link, OneSided, PostError, Posted, RemoteIov, RemoteWrite, RxToken, Sink,
     TxToken,
 };
-use oxifabric_ibv::{Completion, Opcode, Status};
+use oxifabric_ibv::{Completion, Opcode, Poll, Poller, Received, Status};
 use oxifabric_mem::Iov;
 use oxifabric_provider::log;
 use oxifabric_types::{Errno, Instant, PeerId};
@@ -14,9 +14,11 @@ use super::{EfaRdm, reach};
 use crate::params::Params;
 use crate::post::{RECEIVE, wire_data};
 
-/// How many completions are taken at a time, and how often in one poll: other endpoints have a turn then.
-pub(super) const BATCH: usize = 16;
-const BATCHES: usize = 8;
+/// How many completions are taken in one poll: other endpoints have a turn then.
+const TAKEN_MAX: usize = 128;
+
+/// How many completions are kept for the next poll at most, when a thread goes to sleep.
+const KEPT_MAX: usize = 16;
 
 /// The share of the buffers that one message takes at most.
 const MEDIUM_SHARE: usize = 4;
@@ -251,34 +253,58 @@ impl EfaRdm {
     }
 
     /// Takes completions off the queue and handles them; counts what has happened, and returns how many there were.
-    #[inline]
+    #[inline(always)]
     fn take_completions(&mut self, sink: &mut impl Sink, events: &mut usize) -> usize {
         let mut taken = 0;
-        for _ in 0..BATCHES {
-            let count = self.cq.poll(&mut self.batch);
-            if count == 0 {
-                break;
-            }
-            for at in 0..count {
-                // Taken out, since it is read while everything else may change.
-                let Some(&completion) = self.batch.get(at) else {
+        // The poller is taken out, since what it finds is read while everything else may change.
+        let mut poller = self.poller.take();
+        if let Some(mut poll) = poller.as_mut().and_then(Poller::begin) {
+            loop {
+                *events += usize::from(self.complete_current(&poll, sink));
+                taken += 1;
+                if taken == TAKEN_MAX || !poll.step() {
                     break;
-                };
-                *events += usize::from(self.complete(&completion, sink));
-            }
-            taken += count;
-            if count < BATCH {
-                break;
+                }
             }
         }
+        self.poller = poller;
         taken
     }
 
-    /// Takes completions off the queue and keeps them for the next poll: at most one batch.
+    /// Takes completions off the queue and keeps them for the next poll: some of them at most.
     pub(super) fn fill(&mut self) {
-        let count = self.cq.poll(&mut self.batch);
-        self.polled.extend(self.batch.iter().take(count));
+        if let Some(mut poll) = self.poller.as_mut().and_then(Poller::begin) {
+            loop {
+                self.polled.push(poll.completion());
+                if self.polled.len() >= KEPT_MAX || !poll.step() {
+                    break;
+                }
+            }
+        }
         self.rest.end();
+    }
+
+    /// Handles the completion that the poll is at; returns whether anything has happened.
+    #[inline(always)]
+    fn complete_current(&mut self, poll: &Poll<'_>, sink: &mut impl Sink) -> bool {
+        let (wr_id, status) = poll.ended();
+        // Of what this side has sent nothing else has to be read.
+        if wr_id & RECEIVE == 0 && status == Status::SUCCESS && !poll.is_unsolicited() {
+            self.sent_well(wr_id, sink);
+            return true;
+        }
+        if wr_id & RECEIVE != 0
+            && let Some(message) = poll.received()
+        {
+            self.end_receive(wr_id, Some(message), sink);
+            return true;
+        }
+        self.complete_other(poll, sink)
+    }
+
+    #[inline(never)]
+    fn complete_other(&mut self, poll: &Poll<'_>, sink: &mut impl Sink) -> bool {
+        self.complete(&poll.completion(), sink)
     }
 
     /// Handles a completion; returns whether anything has happened: a send that its receiver was not ready for has not.
@@ -293,16 +319,24 @@ impl EfaRdm {
         if completion.wr_id & RECEIVE == 0 {
             return self.sent(completion, sink);
         }
-        let Some(at) = self.rx.as_mut().and_then(|rx| rx.ended(completion)) else {
-            return true;
+        self.end_receive(completion.wr_id, completion.received(), sink);
+        true
+    }
+
+    /// Handles the end of a receive, into which a message came or none.
+    #[inline(always)]
+    fn end_receive(&mut self, wr_id: u64, message: Option<Received>, sink: &mut impl Sink) {
+        let Some(at) = self.rx.as_mut().and_then(|rx| rx.ended(wr_id)) else {
+            return;
         };
-        if is_good && completion.opcode == Opcode::Recv && !self.is_closing {
-            self.received(completion, at, sink);
+        if let Some(message) = message
+            && !self.is_closing
+        {
+            self.received(message, at, sink);
         }
         if let Some(rx) = &mut self.rx {
             rx.release(at);
         }
-        true
     }
 
     /// Reports what a peer's device has written.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use oxifabric_ibv::{Ah, Completion};
+use oxifabric_ibv::{Ah, Completion, Received};
 use oxifabric_provider::peer_directory::PeerDirectory;
 use oxifabric_provider::peer_table::PeerTable;
 use oxifabric_types::{Address, EfaAddress, Errno, Instant, PeerId};
@@ -127,10 +127,10 @@ impl Peers {
     pub(super) fn source(
         &mut self,
         domain: &EfaDomain,
-        completion: &Completion,
+        from: Received,
         sender: &Sender,
     ) -> Option<PeerId> {
-        let qpn = u16::try_from(completion.src_qp).ok()?;
+        let qpn = u16::try_from(from.src_qp).ok()?;
         if let Some(address) = &sender.address {
             let at = EfaAddress::from_bytes(address)?;
             let is_new = self.table.find(&at).is_none();
@@ -140,10 +140,10 @@ impl Peers {
             let peer = self.number(domain, at).ok()?;
             let handle = self.table.get(peer)?.source.0;
             // A device that has no handle for the source says so, until it knows that one was made.
-            let is_it = completion.slid == u32::from(handle) || completion.slid == NO_HANDLE;
+            let is_it = from.slid == u32::from(handle) || from.slid == NO_HANDLE;
             return is_it.then_some(peer);
         }
-        let handle = u16::try_from(completion.slid).ok()?;
+        let handle = u16::try_from(from.slid).ok()?;
         let known = self.sources.get(&(handle, qpn))?;
         match sender.connid {
             None => known.last().copied(),

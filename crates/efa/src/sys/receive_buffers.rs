@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use oxifabric_ibv::{Access, Completion, Mr, Pd, Qp};
+use oxifabric_ibv::{Access, Mr, Pd, Qp};
+use oxifabric_mem::Iov;
 use oxifabric_types::Errno;
 
 use crate::post::RECEIVE;
@@ -13,6 +14,8 @@ use crate::post::RECEIVE;
 #[derive(Debug)]
 pub(crate) struct ReceiveBuffers {
     memory: Mr,
+    /// Where the memory begins, described as memory that is lent.
+    start: Iov,
     packet: usize,
     is_posted: Vec<bool>,
     /// Buffers that are not posted, and whose packets are not needed.
@@ -31,8 +34,12 @@ impl ReceiveBuffers {
     /// `NOMEM`, and what the device says.
     pub(crate) fn new(pd: &Arc<Pd>, count: usize, packet: usize) -> Result<Self, Errno> {
         let len = count.checked_mul(packet).ok_or(Errno::NOMEM)?;
+        let memory = pd.allocate(len, Access::LOCAL_WRITE)?;
+        // SAFETY: the region owns the memory and lives as long as this description, which does not leave this structure and tells the address alone.
+        let start = unsafe { Iov::contiguous(memory.memory().base(), memory.len()) };
         Ok(Self {
-            memory: pd.allocate(len, Access::LOCAL_WRITE)?,
+            memory,
+            start,
             packet,
             is_posted: vec![false; count],
             idle: (0..count as u32).collect(),
@@ -67,8 +74,8 @@ impl ReceiveBuffers {
     }
 
     /// Takes a buffer back from the device, which has completed the receive into it; returns its number, `None` if it was not posted.
-    pub(crate) fn ended(&mut self, completion: &Completion) -> Option<u32> {
-        let at = u32::try_from(completion.wr_id & !RECEIVE).ok()?;
+    pub(crate) fn ended(&mut self, wr_id: u64) -> Option<u32> {
+        let at = u32::try_from(wr_id & !RECEIVE).ok()?;
         let is_posted = self.is_posted.get_mut(at as usize)?;
         std::mem::take(is_posted).then_some(at)
     }
@@ -83,7 +90,7 @@ impl ReceiveBuffers {
         // SAFETY: the bytes are in the region's memory, which it owns and which lives as long as it; they are initialized, since the
         // memory was zeroed. The device writes to posted buffers only, and this one is not: its receive was completed, and a new
         // post of it needs this structure mutably. No code of this side writes to the memory.
-        unsafe { std::slice::from_raw_parts(self.memory.memory().base().add(start), len) }
+        unsafe { std::slice::from_raw_parts(self.start.base().add(start), len) }
     }
 
     /// Gives a buffer back whose packet is no longer needed.

@@ -11,7 +11,7 @@ use oxifabric_types::Errno;
 use super::device::Context;
 use super::structures::*;
 use super::{done, last_error, made};
-use crate::{Completion, CqOptions, Opcode, Status};
+use crate::{Completion, CqOptions, Opcode, Received, Status};
 
 /// A descriptor that becomes readable when a queue that was armed has something.
 #[derive(Debug)]
@@ -69,17 +69,17 @@ impl AsFd for Channel {
 
 /// The functions of a queue that polls begin, go on and end with.
 #[derive(Clone, Copy, Debug)]
-struct Polls {
-    start: unsafe extern "C" fn(*mut ibv_cq_ex, *mut ibv_poll_cq_attr) -> c_int,
-    next: unsafe extern "C" fn(*mut ibv_cq_ex) -> c_int,
-    end: unsafe extern "C" fn(*mut ibv_cq_ex),
+pub(super) struct Polls {
+    pub(super) start: unsafe extern "C" fn(*mut ibv_cq_ex, *mut ibv_poll_cq_attr) -> c_int,
+    pub(super) next: unsafe extern "C" fn(*mut ibv_cq_ex) -> c_int,
+    pub(super) end: unsafe extern "C" fn(*mut ibv_cq_ex),
 }
 
 /// A completion queue of an EFA device.
 #[derive(Debug)]
 pub struct Cq {
     pub(super) cq: NonNull<ibv_cq_ex>,
-    polls: Polls,
+    pub(super) polls: Polls,
     /// Tells what only libefa knows, if the queue was made to.
     efa: Option<NonNull<efadv_cq>>,
     options: CqOptions,
@@ -89,7 +89,7 @@ pub struct Cq {
     context: Arc<Context>,
 }
 
-// SAFETY: the library locks the queue from the beginning of a poll to its end, which is within one call here.
+// SAFETY: the library locks the queue from the beginning of a poll to its end, which are in one thread: within one call here, or those of a `Poll`, which stays in its thread.
 unsafe impl Send for Cq {}
 // SAFETY: as above.
 unsafe impl Sync for Cq {}
@@ -110,6 +110,8 @@ impl Drop for Cq {
 
 /// Everything that libefa can tell of a completion, of `enum ibv_create_cq_wc_flags`.
 const STANDARD: u64 = 0x7f;
+/// `IBV_WC_RECV`.
+const RECV: u32 = 128;
 /// `EFADV_WC_EX_WITH_SGID` and `EFADV_WC_EX_WITH_IS_UNSOLICITED`.
 const WITH_SGID: u64 = 1;
 const WITH_UNSOLICITED: u64 = 1 << 1;
@@ -216,12 +218,34 @@ impl Cq {
         count
     }
 
+    /// Reads what there is to know of the message whose receive is the completion at which the poll is; `None` if it is anything else.
+    ///
+    /// # Safety
+    /// A poll of this queue is under way and has found one, which is not unsolicited.
+    #[inline(always)]
+    pub(super) unsafe fn read_received(&self) -> Option<Received> {
+        let cq = self.cq.as_ptr();
+        // SAFETY: the caller polls. Functions that libefa has not would be read as 0, which is no receive.
+        unsafe {
+            let is_good = Status((*cq).status) == Status::SUCCESS;
+            let opcode = (*cq).read_opcode.filter(|_| is_good)?;
+            if opcode(cq) != RECV {
+                return None;
+            }
+            Some(Received {
+                len: (*cq).read_byte_len?(cq),
+                src_qp: (*cq).read_src_qp?(cq),
+                slid: (*cq).read_slid?(cq),
+            })
+        }
+    }
+
     /// Reads the completion at which the poll is into its place. What means nothing of it is as it was there.
     ///
     /// # Safety
     /// A poll of this queue is under way and has found one.
-    #[inline]
-    unsafe fn read_current(&self, completion: &mut Completion) {
+    #[inline(always)]
+    pub(super) unsafe fn read_current(&self, completion: &mut Completion) {
         let cq = self.cq.as_ptr();
         /// Calls one of the functions that read a member; those that libefa has not are 0.
         macro_rules! read {
@@ -232,16 +256,8 @@ impl Cq {
         }
         // SAFETY: the caller polls.
         (completion.wr_id, completion.status) = unsafe { ((*cq).wr_id, Status((*cq).status)) };
-        completion.is_unsolicited = false;
-        if self.options.unsolicited
-            && let Some(efa) = self.efa.map(NonNull::as_ptr)
-        {
-            // SAFETY: the caller polls. Where a queue was made to tell of unsolicited writes, libefa has the longer structure.
-            unsafe {
-                let ask = (*efa.cast::<efadv_cq_51>()).wc_is_unsolicited;
-                completion.is_unsolicited = ask.is_some_and(|ask| ask(efa));
-            }
-        }
+        // SAFETY: the caller polls.
+        completion.is_unsolicited = unsafe { self.is_unsolicited() };
         if completion.status != Status::SUCCESS {
             completion.vendor_err = read!(read_vendor_err);
             return;
@@ -273,6 +289,25 @@ impl Cq {
                 let result: c_int = read.map_or(-1, |read| read(efa, &raw mut gid));
                 completion.sgid = (result == 0).then_some(gid);
             }
+        }
+    }
+
+    /// Returns whether the completion at which the poll is used up no receive, if the queue was made to tell.
+    ///
+    /// # Safety
+    /// A poll of this queue is under way and has found one.
+    #[inline(always)]
+    pub(super) unsafe fn is_unsolicited(&self) -> bool {
+        if !self.options.unsolicited {
+            return false;
+        }
+        let Some(efa) = self.efa.map(NonNull::as_ptr) else {
+            return false;
+        };
+        // SAFETY: the caller polls. Where a queue was made to tell of unsolicited writes, libefa has the longer structure.
+        unsafe {
+            let ask = (*efa.cast::<efadv_cq_51>()).wc_is_unsolicited;
+            ask.is_some_and(|ask| ask(efa))
         }
     }
 
