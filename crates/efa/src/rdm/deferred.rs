@@ -97,11 +97,17 @@ impl EfaRdm {
         count
     }
 
+    /// Puts something off to the next poll.
+    pub(super) fn defer(&mut self, deferred: Deferred) {
+        self.deferred.push_back(deferred);
+        self.rest.end();
+    }
+
     /// Puts off what could not be sent now.
     pub(super) fn retry(&mut self, peer: PeerId, sent: Result<(), Errno>, again: Deferred) {
         match sent {
             Ok(()) => {}
-            Err(Errno::AGAIN) => self.deferred.push_back(again),
+            Err(Errno::AGAIN) => self.defer(again),
             Err(errno) => self.doom(peer, errno, "an answer could not be sent".to_owned()),
         }
     }

@@ -95,7 +95,10 @@ impl EfaRdm {
     fn not_ready(&mut self, wr_id: u64, sink: &mut impl Sink) -> bool {
         let fate = self.fate(wr_id);
         match fate {
-            Fate::Again => self.tx.not_ready(wr_id, self.now),
+            Fate::Again => {
+                self.tx.not_ready(wr_id, self.now);
+                self.rest.end();
+            }
             Fate::Ends(why) => self.give_up(wr_id, why, sink),
             Fate::Fails => self.fail_not_ready(wr_id, sink),
         }

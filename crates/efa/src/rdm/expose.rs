@@ -166,7 +166,7 @@ impl EfaRdm {
             Ok(()) => {}
             Err(Errno::AGAIN) => {
                 let anew = Deferred::Anew(peer, id, announcement);
-                self.deferred.push_back(anew);
+                self.defer(anew);
             }
             Err(errno) => self.doom(
                 peer,

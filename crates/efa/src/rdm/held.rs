@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::EfaRdm;
+use crate::sys::ReceiveBuffers;
 
 /// Bytes of packets for which the engine has no room, beyond which no receive is posted any more: senders' devices wait then.
 const STALLED_MAX: usize = 64 << 20;
@@ -73,11 +74,21 @@ impl EfaRdm {
     /// Posts the buffers that are idle, unless too much waits for the engine.
     #[inline]
     pub(super) fn post_receives(&mut self) {
-        if let Some(rx) = &mut self.rx
-            && rx.is_due()
-            && may_receive(self.stalled_bytes)
-        {
+        if self.rx.as_deref().is_some_and(ReceiveBuffers::is_due) {
+            self.post_due_receives();
+        }
+    }
+
+    #[inline(never)]
+    fn post_due_receives(&mut self) {
+        let Some(rx) = &mut self.rx else {
+            return;
+        };
+        if may_receive(self.stalled_bytes) {
             rx.post(&self.qp);
+        }
+        if rx.is_due() {
+            self.rest.end();
         }
     }
 }

@@ -125,11 +125,13 @@ impl Link for EfaRdm {
         if rests && count == 0 {
             return 0;
         }
-        events = self.end_poll(events, sink);
-        if count == 0 && events == 0 && self.has_nothing_to_do() {
-            self.rest.begin(self.look_at);
+        // What completions put off has ended the rest.
+        if self.rest.lasts(now) {
+            self.is_quiet &= events == 0;
+            self.post_receives();
+            return events;
         }
-        events
+        self.end_poll(events, sink)
     }
 
     fn resume(&mut self, peer: PeerId) {
@@ -155,7 +157,6 @@ impl EfaRdm {
     /// Does what a poll does when the queue was looked at; returns how much has happened, with the `events` of the poll until now.
     #[inline(always)]
     fn end_poll(&mut self, mut events: usize, sink: &mut impl Sink) -> usize {
-        self.rest.end();
         events += self.repeat(sink);
         self.go_on_with_accesses();
         self.is_quiet &= events == 0;
@@ -163,6 +164,10 @@ impl EfaRdm {
         events += self.end_doomed(sink);
         self.post_receives();
         self.unblock(sink);
+        match self.has_nothing_to_do() {
+            true => self.rest.begin(self.look_at),
+            false => self.rest.end(),
+        }
         events
     }
 
@@ -179,7 +184,6 @@ impl EfaRdm {
         }
         let is_doomed = row.is_doomed;
         self.is_quiet = false;
-        self.rest.end();
         match is_doomed || self.waiting.keeps_from(peer) || !self.may_post() {
             true => Err(self.block(peer)),
             false => Ok(()),
@@ -197,6 +201,7 @@ impl EfaRdm {
             && !row.is_blocked
         {
             row.is_blocked = true;
+            self.rest.end();
             // A thread may sleep already, and knows of nothing that waits for the end of the turn.
             if let Some(end) = self.waiting.push(peer) {
                 self.wait.set_by(end);

@@ -42,6 +42,7 @@ impl EfaRdm {
         let packets = frame.body.len().div_ceil(self.part_max().max(1));
         if self.tx.room() < packets {
             self.waiting.keep(peer, packets);
+            self.rest.end();
             return Err(Errno::AGAIN);
         }
         let send_id = self.expect_receipt(peer, &frame.header)?;

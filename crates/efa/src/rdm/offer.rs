@@ -163,7 +163,7 @@ impl EfaRdm {
         self.send(peer, &content, &first, None)?;
         if sent == frame.header.len {
             self.operations.remove(peer, id);
-            self.deferred.push_back(Deferred::Fin(peer, mine));
+            self.defer(Deferred::Fin(peer, mine));
             return Ok(());
         }
         let granted = window.max(sent);
@@ -184,7 +184,7 @@ impl EfaRdm {
         } else {
             granted
         };
-        self.deferred.push_back(Deferred::Cts(peer, mine, all_or));
+        self.defer(Deferred::Cts(peer, mine, all_or));
         Ok(())
     }
 }

@@ -114,7 +114,7 @@ impl EfaRdm {
         {
             access.own_body(Iov::duplicate);
             if access.is_over() {
-                self.deferred.push_back(Deferred::Accessed(id));
+                self.defer(Deferred::Accessed(id));
             }
         }
         Ok(Posted::Pending)
@@ -260,7 +260,7 @@ impl EfaRdm {
                 Step::More => {}
                 Step::Rest => return Ok(id),
                 Step::Blocked => {
-                    self.accesses.ready.push_back(id);
+                    self.wait_for_more(id);
                     return Ok(id);
                 }
             }
@@ -342,11 +342,17 @@ impl EfaRdm {
             Err(errno) => {
                 access.failure = Some(errno);
                 if access.is_over() {
-                    self.deferred.push_back(Deferred::Accessed(id));
+                    self.defer(Deferred::Accessed(id));
                 }
                 Step::Rest
             }
         }
+    }
+
+    /// Has an access wait for more of it to be posted.
+    fn wait_for_more(&mut self, id: u32) {
+        self.accesses.ready.push_back(id);
+        self.rest.end();
     }
 
     /// Asks the device for more of the accesses that wait for it, in turns.
@@ -407,7 +413,7 @@ impl EfaRdm {
         if self.accesses.get_mut(piece.access).is_some_and(waits)
             && !self.accesses.ready.contains(&piece.access)
         {
-            self.accesses.ready.push_back(piece.access);
+            self.wait_for_more(piece.access);
         }
     }
 

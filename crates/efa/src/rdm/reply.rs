@@ -69,7 +69,7 @@ impl EfaRdm {
         if let Some(OperationKind::Incoming(incoming)) = self.operations.get(peer, id) {
             incoming.stage = Stage::Asked;
         }
-        self.deferred.push_back(Deferred::FirstPart(peer, id));
+        self.defer(Deferred::FirstPart(peer, id));
         Ok(())
     }
 

@@ -226,7 +226,7 @@ impl EfaRdm {
                 if let Some(OperationKind::Incoming(incoming)) = self.operations.get(peer, id)
                     && incoming.count_runt(message.body.len() as u64)
                 {
-                    self.deferred.push_back(Deferred::Read(peer, id));
+                    self.defer(Deferred::Read(peer, id));
                     if let Some(row) = self.peers.get_mut(peer) {
                         row.unfinished.ended();
                     }
@@ -256,7 +256,7 @@ impl EfaRdm {
         incoming.is_anew = true;
         incoming.send_id = message.send_id;
         incoming.wants_receipt = message.wants_receipt;
-        self.deferred.push_back(Deferred::Ask(peer, id));
+        self.defer(Deferred::Ask(peer, id));
         Taken::Done
     }
 
@@ -345,7 +345,7 @@ impl EfaRdm {
                         let message = message.unwrap_or(0);
                         *kind = OperationKind::Owed { send_id, message };
                         if is_anew {
-                            self.deferred.push_back(Deferred::Receipt(peer, id));
+                            self.defer(Deferred::Receipt(peer, id));
                         }
                     }
                     _ => drop(self.operations.remove(peer, id)),
@@ -376,7 +376,7 @@ impl EfaRdm {
                     reading.granted += more;
                 }
             }
-            Err(Errno::AGAIN) => self.deferred.push_back(Deferred::Grant(peer, id)),
+            Err(Errno::AGAIN) => self.defer(Deferred::Grant(peer, id)),
             Err(errno) => self.doom(peer, errno, "a read could not go on".to_owned()),
         }
     }

@@ -54,7 +54,7 @@ impl ReceiveBuffers {
     }
 
     /// Posts all idle buffers, as far as the queue takes them.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn post(&mut self, qp: &Qp) {
         while !self.idle.is_empty() {
             let from = self.idle.len().saturating_sub(Qp::RECEIVES);
