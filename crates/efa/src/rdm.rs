@@ -38,6 +38,7 @@ mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::cell::Cell;
 
 use oxifabric_engine::Limits;
 use oxifabric_ibv::{Completion, Cq, Poller, Qp};
@@ -69,6 +70,8 @@ pub struct EfaRdm {
     name: EfaAddress,
     is_active: bool,
     /// The endpoint is being closed: packets of peers are dropped.
+    /// The application may have told peers the name, so that the queue pair has to stay.
+    is_named: Cell<bool>,
     is_closing: bool,
     rnr_retry: u8,
     /// What the path to a peer takes, by what the device does there ([`reach::index`]).

@@ -1,9 +1,9 @@
 /*
- * options FABRIC MINOR [unsolicited]
+ * options FABRIC MINOR [unsolicited | named]
  *
  * Reads and sets the options of an endpoint of efa that only this provider has, as an application with version 1.MINOR of the interface, and
  * prints what came of each: "get OPTION: CODE VALUE" and "set OPTION VALUE: CODE". With unsolicited it does so with
- * that option only, before and after the endpoint is enabled.
+ * that option only, before and after the endpoint is enabled, with named before and after it says its address, which is compared then.
  */
 #include "efa.h"
 
@@ -45,6 +45,25 @@ static void unsolicited(struct node *node)
 	node_close(node);
 }
 
+static void named(struct node *node)
+{
+	char before[64] = { 0 }, after[64] = { 0 };
+	size_t len = sizeof before;
+
+	set(node->ep, UNSOLICITED, 0, 1);
+	set(node->ep, UNSOLICITED, 1, 1);
+	expect("fi_getname", fi_getname(&node->ep->fid, before, &len));
+	set(node->ep, UNSOLICITED, 0, 1);
+	set(node->ep, UNSOLICITED, 1, 1);
+	len = sizeof after;
+	expect("fi_getname", fi_getname(&node->ep->fid, after, &len));
+	printf("the address is %s\n", memcmp(before, after, sizeof before) ? "another one" : "the same");
+	expect("fi_close", fi_close(&node->ep->fid));
+	expect("fi_close", fi_close(&node->domain->fid));
+	expect("fi_close", fi_close(&node->fabric->fid));
+	fi_freeinfo(node->info);
+}
+
 int main(int argc, char **argv)
 {
 	struct fi_info *hints;
@@ -60,7 +79,7 @@ int main(int argc, char **argv)
 	expect("fi_domain", fi_domain(node.fabric, node.info, &node.domain, NULL));
 	expect("fi_endpoint", fi_endpoint(node.domain, node.info, &node.ep, NULL));
 	if (argc == 4) {
-		unsolicited(&node);
+		(strcmp(argv[3], "named") ? unsolicited : named)(&node);
 		return 0;
 	}
 	for (int option = RNR_RETRY; option <= EMULATED_ATOMICS; option++)

@@ -826,6 +826,29 @@ fn options_are_those_of_the_c_library() {
     let said = |library: &Library, caps: &str, arguments: &str, rdma: Option<&str>| {
         let scratch = Scratch::new();
         let run = softnic::network(caps, 1, &scratch)?.args([program.file()]);
+/// That would take another queue pair, which has another address than the one that peers may know (FI_EOPBADSTATE).
+#[test]
+fn an_endpoint_keeps_the_address_that_it_has_told() {
+    let ours = require!(Library::under_test());
+    let program = require!(compile_client("options"));
+    let scratch = Scratch::new();
+    let run = require!(softnic::network("", 1, &scratch)).args([program.file()]);
+    let rdma_core = std::env::var("OXI_RDMA_CORE").unwrap_or_default();
+    let folders = format!("{}:{rdma_core}", ours.folder().display());
+    let run = run.line("efa 18 named").env("LD_LIBRARY_PATH", folders);
+    let outcome = run.run();
+    outcome.expect_success();
+    let set = |value, code| format!("set unsolicited {value}: {code}\n");
+    let before = [set(0, 0), set(1, 0)].concat();
+    let after = match rdma_core.is_empty() {
+        false => [set(0, -258), set(1, 0)].concat(),
+        // Older ones do not let devices do without receives, so that there is nothing to change.
+        true => before.clone(),
+    };
+    let expected = format!("{before}{after}the address is the same\n");
+    assert_eq!(outcome.stdout, expected);
+}
+
         let run = run.line(arguments).library(library);
         let run = run.env("FI_PROVIDER_PATH", providers(library));
         let run = rdma

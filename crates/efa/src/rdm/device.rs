@@ -1,5 +1,6 @@
 //! The device of an endpoint: how it opens and closes, and what it is called.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, RawFd};
 use std::sync::Arc;
@@ -75,6 +76,7 @@ impl Device for EfaRdm {
                 qpn: qp.number().try_into().map_err(|_| Errno::IO)?,
                 connid: (secret::draw() & CONNIDS) as u32,
             },
+            is_named: Cell::new(false),
             tx: TxPool::new(&domain.pd, sends, hardware.mtu, inline)?,
             rx: Some(Box::new(ReceiveBuffers::new(
                 &domain.pd,
@@ -173,6 +175,7 @@ impl Device for EfaRdm {
     }
 
     fn name(&self) -> Address {
+        self.is_named.set(true);
         Address::Efa(self.name)
     }
 
@@ -296,10 +299,13 @@ impl EfaRdm {
     /// opened with, and so another address.
     ///
     /// # Errors
-    /// What the device says.
+    /// `OPBADSTATE` if the address would change that the application was told, and what the device says.
     fn use_unsolicited(&mut self, wanted: bool) -> Result<(), Errno> {
         let unsolicited = wanted && tells_unsolicited(self.domain.hardware);
         if unsolicited != self.reach.tells_unsolicited {
+            if self.is_named.get() {
+                return Err(Errno::OPBADSTATE);
+            }
             let qp = queue_pair(&self.domain, &self.cq, unsolicited)?;
             self.name.qpn = qp.number().try_into().map_err(|_| Errno::IO)?;
             self.qp = qp;
