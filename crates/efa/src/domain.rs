@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak};
 
 use oxifabric_ibv::{Access, Ah, Context, EfaCaps, Gid, Mr, Pd, Piece};
-use oxifabric_mem::{Iov, MemoryKind, RegionId};
+use oxifabric_mem::{Iov, IovSegment, MemoryKind, RegionId};
 use oxifabric_provider::domain::{ProviderDomain, Registered, RegistrationRequest};
 use oxifabric_types::{Address, EfaAddress, Errno, Flags, Info};
 
@@ -35,6 +35,12 @@ struct Regions {
     rows: Vec<Option<Mr>>,
     free: Vec<u32>,
 }
+
+/// While this is there no region of the domain ends.
+#[derive(Debug)]
+pub(crate) struct Hold<'a>(
+    #[expect(dead_code, reason = "it is there to be dropped")] RwLockReadGuard<'a, Regions>,
+);
 
 /// The address handles of the peers in the address vectors of the domain.
 #[derive(Debug, Default)]
@@ -157,6 +163,24 @@ impl EfaDomain {
         })
     }
 
+    /// Returns a hold on the regions of the domain, during which memory of an operation may be copied: the application frees it no earlier than it has closed its
+    /// regions.
+    ///
+    /// # Errors
+    /// `INVAL` if a region that the application has named is closed.
+    pub(crate) fn hold(&self, memory: &Iov) -> Result<Hold<'_>, Errno> {
+        let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);
+        let mut pieces = memory.segments().iter().enumerate();
+        let is_there = pieces.all(|(at, piece)| match memory.registration(at) {
+            Some(known) if !piece.is_empty() => regions.has(known.region, piece),
+            _ => true,
+        });
+        match is_there {
+            true => Ok(Hold(regions)),
+            false => Err(Errno::INVAL),
+        }
+    }
+
     /// Returns the address handle of a port, which is made if need be.
     ///
     /// # Errors
@@ -273,6 +297,15 @@ impl Regions {
         let mr = self.rows.get_mut(at as usize)?.take()?;
         self.free.push(at);
         Some(mr)
+    }
+
+    /// Returns whether a region is registered and has this memory.
+    fn has(&self, region: RegionId, memory: &IovSegment) -> bool {
+        let offset = |mr: &Mr| (memory.base().addr() as u64).checked_sub(mr.address());
+        self.get(region).is_some_and(|mr| {
+            let offset = offset(mr).and_then(|offset| usize::try_from(offset).ok());
+            offset.is_some_and(|offset| mr.piece(offset, memory.len()).is_some())
+        })
     }
 
     fn get(&self, region: RegionId) -> Option<&Mr> {

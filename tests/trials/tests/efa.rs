@@ -771,6 +771,22 @@ fn writes_that_are_injected_out_of_registered_memory_take_it_during_the_call() {
     }
 }
 
+/// An application that closes a region too early, and frees its memory, is told by errors, and nothing reads that memory.
+#[test]
+fn messages_out_of_a_region_that_is_closed_end() {
+    let ours = require!(Library::under_test());
+    for (seed, kind) in [(1, "medium"), (2, "medium"), (1, "long"), (2, "long")] {
+        let arguments = |folder: &Path| format!("{} $NAME {kind}", folder.display());
+        let outcome = require!(run("retired", [&ours, &ours], UNRULY, seed, arguments));
+        outcome.expect_success();
+        let all = match kind {
+            "long" => "ended 3, 3 failed",
+            _ => "ended 200, ",
+        };
+        assert!(outcome.stdout.contains(all), "{outcome}");
+    }
+}
+
 /// Options that only this provider has say what they say in the C library, and take what they take there.
 /// The headers of 2.5 do not know the option.
 #[test]
@@ -792,6 +808,29 @@ fn writes_with_data_may_be_told_to_use_up_receives_before_an_endpoint_is_enabled
         let expected = format!("{start}{no}: {forbidden}\n{yes}: -258\nclosed\n");
         assert_eq!(require!(said(fabric)), expected, "{fabric}");
     }
+}
+
+/// That would take another queue pair, which has another address than the one that peers may know (FI_EOPBADSTATE).
+#[test]
+fn an_endpoint_keeps_the_address_that_it_has_told() {
+    let ours = require!(Library::under_test());
+    let program = require!(compile_client("options"));
+    let scratch = Scratch::new();
+    let run = require!(softnic::network("", 1, &scratch)).args([program.file()]);
+    let rdma_core = std::env::var("OXI_RDMA_CORE").unwrap_or_default();
+    let folders = format!("{}:{rdma_core}", ours.folder().display());
+    let run = run.line("efa 18 named").env("LD_LIBRARY_PATH", folders);
+    let outcome = run.run();
+    outcome.expect_success();
+    let set = |value, code| format!("set unsolicited {value}: {code}\n");
+    let before = [set(0, 0), set(1, 0)].concat();
+    let after = match rdma_core.is_empty() {
+        false => [set(0, -258), set(1, 0)].concat(),
+        // Older ones do not let devices do without receives, so that there is nothing to change.
+        true => before.clone(),
+    };
+    let expected = format!("{before}{after}the address is the same\n");
+    assert_eq!(outcome.stdout, expected);
 }
 
 /// What libibverbs says by 1 is that it keeps memory from children, by 2 that the kernel does.
@@ -826,29 +865,6 @@ fn options_are_those_of_the_c_library() {
     let said = |library: &Library, caps: &str, arguments: &str, rdma: Option<&str>| {
         let scratch = Scratch::new();
         let run = softnic::network(caps, 1, &scratch)?.args([program.file()]);
-/// That would take another queue pair, which has another address than the one that peers may know (FI_EOPBADSTATE).
-#[test]
-fn an_endpoint_keeps_the_address_that_it_has_told() {
-    let ours = require!(Library::under_test());
-    let program = require!(compile_client("options"));
-    let scratch = Scratch::new();
-    let run = require!(softnic::network("", 1, &scratch)).args([program.file()]);
-    let rdma_core = std::env::var("OXI_RDMA_CORE").unwrap_or_default();
-    let folders = format!("{}:{rdma_core}", ours.folder().display());
-    let run = run.line("efa 18 named").env("LD_LIBRARY_PATH", folders);
-    let outcome = run.run();
-    outcome.expect_success();
-    let set = |value, code| format!("set unsolicited {value}: {code}\n");
-    let before = [set(0, 0), set(1, 0)].concat();
-    let after = match rdma_core.is_empty() {
-        false => [set(0, -258), set(1, 0)].concat(),
-        // Older ones do not let devices do without receives, so that there is nothing to change.
-        true => before.clone(),
-    };
-    let expected = format!("{before}{after}the address is the same\n");
-    assert_eq!(outcome.stdout, expected);
-}
-
         let run = run.line(arguments).library(library);
         let run = run.env("FI_PROVIDER_PATH", providers(library));
         let run = rdma

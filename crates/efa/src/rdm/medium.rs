@@ -3,6 +3,8 @@
 //! Each packet says which message it is a part of, how long that is, and where the part begins: they arrive in any order. All of them are handed to the device at
 //! once. A message for which there are not enough buffers has its turn among the peers that wait, and then gets those that come back, until there are enough.
 
+use std::sync::Arc;
+
 use oxifabric_engine::{Frame, Posted, TxToken};
 use oxifabric_ibv::{Access, Piece};
 use oxifabric_mem::Iov;
@@ -32,7 +34,7 @@ impl EfaRdm {
     /// Sends a message in several packets.
     ///
     /// # Errors
-    /// `AGAIN` when there are too few buffers now, and what the device says.
+    /// `AGAIN` when there are too few buffers now, `INVAL` if its memory is no longer registered, and what the device says.
     pub(super) fn send_medium(
         &mut self,
         peer: PeerId,
@@ -45,8 +47,13 @@ impl EfaRdm {
             self.rest.end();
             return Err(Errno::AGAIN);
         }
-        let send_id = self.expect_receipt(peer, &frame.header)?;
         let lent = self.lent(frame);
+        let domain = Arc::clone(&self.domain);
+        let _hold = match lent {
+            Some(_) => None,
+            None => Some(domain.hold(frame.body)?),
+        };
+        let send_id = self.expect_receipt(peer, &frame.header)?;
         let awaits = frame.transmit_complete || lent.is_some();
         let part = awaits.then(|| self.parts.insert(peer, token, packets));
         let sent = self.send_parts(peer, frame, send_id, lent, part);

@@ -1,5 +1,7 @@
 //! Data that is announced, and sent as far as the peer lets it be. Path class: warm.
 
+use std::sync::Arc;
+
 use oxifabric_engine::{Frame, Header, Kind, TxToken};
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::efa::{Content, Form, Message};
@@ -17,9 +19,13 @@ impl EfaRdm {
         peer: PeerId,
         frame: &Frame<'_>,
     ) -> Result<(), Errno> {
+        // Not kept: to expose memory asks for the regions itself.
+        self.domain.hold(frame.body).map(drop)?;
         if self.expose(peer, frame)? {
             return Ok(());
         }
+        let domain = Arc::clone(&self.domain);
+        let _hold = domain.hold(frame.body)?;
         let len = frame.body.len() as u64;
         let form = Form::Long {
             len,
@@ -107,12 +113,32 @@ impl EfaRdm {
                 offset: offset as u64,
                 body: &[],
             };
+            let domain = Arc::clone(&self.domain);
+            let held = domain.hold(frame.body);
+            if let Err(why) = held {
+                return Err(self.withdraw(peer, id, &offer, why));
+            }
             self.send(peer, &content, &frame.body.slice(offset, len), token)?;
         }
         if end == offer.len {
             self.end_sending(peer, id, offer.mine, offer.wants_receipt);
         }
         Ok(len > 0)
+    }
+
+    /// Gives up data whose memory the application has taken away, and tells the peer, which waits for it, as far as it understands that. Returns the reason, or
+    /// `AGAIN` when there is no room to tell it.
+    fn withdraw(&mut self, peer: PeerId, id: u32, offer: &Offer, why: Errno) -> Errno {
+        let told = match offer.recv_id {
+            Some(theirs) => self.send_error(peer, theirs, why),
+            None => Ok(()),
+        };
+        if told == Err(Errno::AGAIN) {
+            return Errno::AGAIN;
+        }
+        self.mine.remove(&offer.mine);
+        self.operations.remove(peer, id);
+        why
     }
 
     /// Ends an operation of which all is sent: it waits for its receipt, or is forgotten. `mine` is its id in the engine.
@@ -125,9 +151,13 @@ impl EfaRdm {
     }
 
     pub(super) fn announce_write(&mut self, peer: PeerId, frame: &Frame<'_>) -> Result<(), Errno> {
+        // Not kept: to expose memory asks for the regions itself.
+        self.domain.hold(frame.body).map(drop)?;
         if self.expose(peer, frame)? {
             return Ok(());
         }
+        let domain = Arc::clone(&self.domain);
+        let _hold = domain.hold(frame.body)?;
         let len = frame.body.len() as u64;
         let first = frame.body.slice(0, self.limits[0].eager);
         let send_id = self.offer(peer, &frame.header, first.len())?;

@@ -88,6 +88,10 @@ impl EfaRdm {
         if let Some(request) = self.in_one_piece(frame, data) {
             return self.post_access(peer, request, What::Access(token));
         }
+        self.domain
+            .hold(frame.body)
+            .map(drop)
+            .map_err(PostError::Down)?;
         let tell = match header.kind {
             Kind::Read => Tell::Read(token),
             _ => Tell::Written(token),

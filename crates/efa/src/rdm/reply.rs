@@ -149,19 +149,11 @@ impl EfaRdm {
 
     /// Tells a peer that its operation `theirs` is refused, if it takes that.
     fn refuse(&mut self, peer: PeerId, id: u32, theirs: u32, result: u64) -> Result<(), Errno> {
-        let refusal = Content::PeerError {
-            id: theirs,
-            reference: Reference::Operation,
-            cause: ERRNO | (result as u32 & 0xffff),
-        };
-        match self.peers.get(peer).and_then(|row| row.features) {
-            // Whether it takes the refusal is in its handshake, which is on its way.
-            None => return Err(Errno::AGAIN),
-            Some(features) if features & feature::PEER_ERROR != 0 => {
-                self.send(peer, &refusal, NOTHING, None)?;
-            }
-            Some(_) => {}
+        // Whether it takes the refusal is in its handshake, which is on its way.
+        if self.peers.get(peer).and_then(|row| row.features).is_none() {
+            return Err(Errno::AGAIN);
         }
+        self.send_error(peer, theirs, Errno::from_raw(result as i32))?;
         self.end_incoming(peer, id);
         Ok(())
     }
@@ -178,6 +170,23 @@ impl EfaRdm {
         {
             row.begun.remove(&number);
         }
+    }
+
+    /// Tells a peer that its operation with this number has failed, if the peer takes that.
+    ///
+    /// # Errors
+    /// As [`EfaRdm::send`].
+    pub(super) fn send_error(&mut self, peer: PeerId, id: u32, why: Errno) -> Result<(), Errno> {
+        let features = self.peers.get(peer).and_then(|row| row.features);
+        if features.is_none_or(|features| features & feature::PEER_ERROR == 0) {
+            return Ok(());
+        }
+        let error = Content::PeerError {
+            id,
+            reference: Reference::Operation,
+            cause: ERRNO | (why.raw() as u32 & 0xffff),
+        };
+        self.send(peer, &error, NOTHING, None)
     }
 
     /// Returns how much fits the packet of a response.
