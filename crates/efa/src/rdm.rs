@@ -7,6 +7,7 @@
 //! - `rdma`: reads and writes that the device carries out, which are in the `access_table`, and `reach`, with which peers it does; `expose`: what peers' devices read of this end.
 //! - `ended`: what the device has done, or is to do again, and `repeats`, when. `parts`: messages of which the device has packets; `waiting`: peers that wait for buffers.
 //! - `deferred`: what is put off to the next poll; `rest`: when a poll has nothing to do but to look at the queue.
+//! - `settle`: what a fence waits for beyond the ends of operations.
 //! - `operations`: the ids that packets name; `liveness`: peers that are gone.
 
 mod access;
@@ -32,13 +33,14 @@ mod repeats;
 mod reply;
 mod rest;
 mod send;
+mod settle;
 mod take;
 mod tx;
 mod waiting;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::cell::Cell;
 
 use oxifabric_engine::Limits;
 use oxifabric_ibv::{Completion, Cq, Poller, Qp};
@@ -68,10 +70,10 @@ pub struct EfaRdm {
     poller: Option<Poller>,
     domain: Arc<EfaDomain>,
     name: EfaAddress,
-    is_active: bool,
-    /// The endpoint is being closed: packets of peers are dropped.
     /// The application may have told peers the name, so that the queue pair has to stay.
     is_named: Cell<bool>,
+    is_active: bool,
+    /// The endpoint is being closed: packets of peers are dropped.
     is_closing: bool,
     rnr_retry: u8,
     /// What the path to a peer takes, by what the device does there ([`reach::index`]).

@@ -7,20 +7,27 @@
 use oxifabric_types::{Errno, Flags, PeerId};
 
 use crate::engine::Engine;
+use crate::link::Link;
 use crate::matching::Class;
 use crate::peer::TxBlock;
 use crate::slab::Key;
 use crate::transmit::Stage;
 
 impl Engine {
-    /// Returns whether the next operation to a peer has to wait; the peer is fenced then until one completes.
-    pub(crate) fn meets_fence(&mut self, peer: PeerId, key: Key) -> bool {
+    /// Returns whether the next operation to a peer has to wait: the peer is fenced then until one completes, or blocked until the link has settled what was posted
+    /// to it.
+    pub(crate) fn meets_fence(&mut self, link: &mut impl Link, peer: PeerId, key: Key) -> bool {
         let is_fenced = self.sends.get(key).is_some_and(|send| send.is_fenced());
-        if !is_fenced || !self.has_begun(peer) {
+        if !is_fenced {
             return false;
         }
+        let block = match self.has_begun(peer) {
+            true => TxBlock::FENCED,
+            false if link.settles(peer) => return false,
+            false => TxBlock::BLOCKED,
+        };
         if let Some(row) = self.peers.get_mut(peer) {
-            row.tx_block.insert(TxBlock::FENCED);
+            row.tx_block.insert(block);
         }
         true
     }

@@ -42,6 +42,13 @@ pub trait Link {
     fn post(&mut self, peer: PeerId, frame: Frame<'_>, token: TxToken)
     -> Result<Posted, PostError>;
 
+    /// Returns whether nothing that is posted to the peer now comes to its memory before what was posted earlier; if not, [`Sink::writable`] follows. Asked where a
+    /// fence is met, when all that is before it is complete.
+    fn settles(&mut self, peer: PeerId) -> bool {
+        let _ = peer;
+        true
+    }
+
     /// Returns whether a write longer than [`Limits::eager`] may go whole, up to [`Limits::long_write`]: no answer to it would tell that the peer has refused it.
     fn takes_whole(&self, peer: PeerId, targets: &[Target]) -> bool {
         let _ = (peer, targets);

@@ -242,7 +242,7 @@ impl Engine {
             };
             let step = match next {
                 Next::Reply(reply) => self.post_reply(link, out, peer, reply),
-                Next::Message(key) if self.meets_fence(peer, key) => continue,
+                Next::Message(key) if self.meets_fence(link, peer, key) => continue,
                 Next::Message(key) | Next::Bulk(key) => self.post_frame(link, out, key),
             };
             let Some(row) = self.peers.get_mut(peer) else {

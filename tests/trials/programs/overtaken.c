@@ -1,9 +1,9 @@
 /*
- * overtaken FOLDER a|b [long|injected]
+ * overtaken FOLDER a|b [long|injected|fenced]
  *
  * In each round the endpoint a writes to memory of b, by several writes that say nothing of when they are complete, and sends b a message when they are. The message
  * finds the memory written. With long it is one write of all. With injected it may come first; the writes are injected out of memory that is registered and whose descriptor they have, each second one to two places of b, and a
- * overwrites that memory after each call, of which b sees nothing. b prints "saw N rounds".
+ * overwrites that memory after each call, of which b sees nothing. With fenced a reads the memory back after such writes, behind a fence, and finds them there. b prints "saw N rounds".
  */
 #include "efa.h"
 
@@ -16,7 +16,7 @@ struct exposed {
 };
 
 static uint8_t memory[WHOLE];
-static int injects, writes_at_once;
+static int injects, fences, writes_at_once;
 static struct fi_context2 contexts[WRITES];
 
 static void await(struct node *node, int count)
@@ -85,6 +85,23 @@ static void inject_all(struct node *node, fi_addr_t peer, const struct exposed *
 	await(node, WRITES);
 }
 
+/* Reads back what was written, behind a fence. */
+static void read_fenced(struct node *node, fi_addr_t peer, const struct exposed *there, int round)
+{
+	void *desc = fi_mr_desc(node->mr);
+	struct iovec local = { memory, WHOLE };
+	struct fi_rma_iov remote = { there->address, WHOLE, there->key };
+	struct fi_msg_rma msg = { &local, &desc, 1, peer, &remote, 1, &contexts[0], 0 };
+
+	expect("fi_readmsg", fi_readmsg(node->ep, &msg, FI_FENCE | FI_COMPLETION));
+	await(node, 1);
+	for (int at = 0; at < WHOLE; at++)
+		if (memory[at] != round) {
+			printf("round %d: byte %d is still of round %d\n", round, at, memory[at]);
+			exit(3);
+		}
+}
+
 static void play_a(struct node *node, fi_addr_t peer)
 {
 	struct exposed there;
@@ -99,6 +116,8 @@ static void play_a(struct node *node, fi_addr_t peer)
 			write_at_once(node, peer, &there);
 		else
 			write_all(node, peer, &there);
+		if (fences)
+			read_fenced(node, peer, &there, round);
 		expect("fi_send", fi_send(node->ep, memory, 1, fi_mr_desc(node->mr), peer, &contexts[0]));
 		expect("fi_recv", fi_recv(node->ep, memory, 1, fi_mr_desc(node->mr), FI_ADDR_UNSPEC, &contexts[1]));
 		await(node, 2);
@@ -149,13 +168,14 @@ int main(int argc, char **argv)
 {
 	struct node node = { 0 };
 	struct fi_info *hints = efa_hints("efa", FI_MSG | FI_RMA);
-	uint64_t access = FI_WRITE | FI_REMOTE_WRITE | FI_SEND | FI_RECV;
+	uint64_t access = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_SEND | FI_RECV;
 	int is_a;
 	fi_addr_t peer;
 
 	if (argc < 3 || argc > 4)
 		return 2;
-	injects = argc > 3 && !strcmp(argv[3], "injected");
+	fences = argc > 3 && !strcmp(argv[3], "fenced");
+	injects = fences || (argc > 3 && !strcmp(argv[3], "injected"));
 	writes_at_once = argc > 3 && !strcmp(argv[3], "long");
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	is_a = !strcmp(argv[2], "a");

@@ -771,6 +771,22 @@ fn writes_that_are_injected_out_of_registered_memory_take_it_during_the_call() {
     }
 }
 
+/// What is read behind a fence are the writes before it, injected ones too, which are complete at once: where the device reads while writes go by packets, and where both do.
+#[test]
+fn a_read_behind_a_fence_finds_what_was_injected() {
+    let ours = require!(Library::under_test());
+    for (seed, rdma) in [(1, "0"), (2, "0"), (1, "1"), (2, "1")] {
+        let (scratch, program) = (Scratch::new(), require!(compile_client("overtaken")));
+        let (file, folder) = (program.file().display(), scratch.path().display());
+        let run = require!(softnic::network(UNRULY, seed, &scratch));
+        let command = format!("exec {file} {folder} $NAME fenced");
+        let run = both(run, [&ours, &ours], &command).env("FI_EFA_USE_DEVICE_RDMA", rdma);
+        let outcome = run.limit(Duration::from_secs(180)).run();
+        outcome.expect_success();
+        assert!(outcome.stdout.contains("saw 60 rounds"), "{outcome}");
+    }
+}
+
 /// An application that closes a region too early, and frees its memory, is told by errors, and nothing reads that memory.
 #[test]
 fn messages_out_of_a_region_that_is_closed_end() {

@@ -36,8 +36,14 @@ impl EfaRdm {
     }
 
     pub(super) fn take_receipt(&mut self, peer: PeerId, id: u32, sink: &mut impl Sink) -> Taken {
-        let Some(OperationKind::Sent { mine }) = self.operations.get(peer, id) else {
-            return Taken::Done;
+        let mine = match self.operations.get(peer, id) {
+            Some(OperationKind::Sent { mine }) => mine,
+            Some(OperationKind::Settling) => {
+                self.operations.remove(peer, id);
+                self.settled(peer);
+                return Taken::Done;
+            }
+            _ => return Taken::Done,
         };
         let header = answer(Kind::Ack, *mine, 0, 0);
         self.operations.remove(peer, id);

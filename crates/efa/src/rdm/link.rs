@@ -96,6 +96,10 @@ impl Link for EfaRdm {
         }
     }
 
+    fn settles(&mut self, peer: PeerId) -> bool {
+        self.is_settled(peer)
+    }
+
     fn pull(
         &mut self,
         peer: PeerId,

@@ -167,7 +167,9 @@ impl EfaRdm {
         };
         let write = write(frame, send_id, form);
         let sent = write.and_then(|write| self.send(peer, &Content::Write(write), &first, None));
-        self.keep_offer_if(sent, peer, &frame.header, send_id)
+        self.keep_offer_if(sent, peer, &frame.header, send_id)?;
+        self.unsettle(peer);
+        Ok(())
     }
 
     /// Begins a response: the first part goes at once, and the rest as far as the reader lets it.

@@ -39,6 +39,8 @@ pub(super) struct Operation {
 pub(super) enum OperationKind {
     /// A message, write or atomic was sent that the peer acknowledges.
     Sent { mine: u32 },
+    /// A write of nothing was sent whose receipt says that the peer has done what came before it.
+    Settling,
     /// Data was announced that the peer asks for.
     Offer(Offer),
     /// Memory was announced that the peer's device reads.
@@ -157,9 +159,11 @@ impl OperationKind {
             Self::Reading(reading) => (!reading.has_begun).then_some(reading.mine),
             Self::Offer(offer) => (offer.is_write && offer.recv_id.is_none()).then_some(offer.mine),
             Self::Exposed(exposed) => Some(exposed.announcement.header.id),
-            Self::Owed { .. } | Self::Incoming(_) | Self::Answer { .. } | Self::Fetch { .. } => {
-                None
-            }
+            Self::Settling
+            | Self::Owed { .. }
+            | Self::Incoming(_)
+            | Self::Answer { .. }
+            | Self::Fetch { .. } => None,
         }
     }
 }

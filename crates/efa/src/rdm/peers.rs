@@ -48,6 +48,10 @@ pub(super) struct Peer {
     pub(super) ways: usize,
     /// It was asked for its handshake.
     pub(super) was_asked: bool,
+    /// It was sent writes or atomics of which nothing says that they are in its memory.
+    pub(super) is_unsettled: bool,
+    /// It was asked to say that they are.
+    pub(super) is_settling: bool,
     /// A handshake is to be sent to it.
     pub(super) owes_handshake: bool,
     /// The number of the next message to it.
@@ -197,6 +201,8 @@ impl Peer {
             has_met: false,
             was_heard: false,
             was_asked: false,
+            is_unsettled: false,
+            is_settling: false,
             features: None,
             ways: 0,
             owes_handshake: false,

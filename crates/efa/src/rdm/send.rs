@@ -128,7 +128,9 @@ impl EfaRdm {
         let part = part(frame);
         let body = part.as_ref().unwrap_or(frame.body);
         let sent = self.send(peer, &Content::Write(write?), body, token);
-        self.keep_if(sent, peer, send_id)
+        self.keep_if(sent, peer, send_id)?;
+        self.unsettle(peer);
+        Ok(())
     }
 
     fn send_read(&mut self, peer: PeerId, frame: &Frame<'_>) -> Result<(), Errno> {
@@ -199,6 +201,7 @@ impl EfaRdm {
         let sent = self.send(peer, &Content::Atomic(atomic), body, token);
         self.keep_if(sent, peer, id)?;
         self.count(peer);
+        self.unsettle(peer);
         Ok(())
     }
 

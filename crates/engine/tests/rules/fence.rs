@@ -147,6 +147,26 @@ fn a_fence_waits_for_what_the_link_has_not_taken_too() {
 }
 
 #[test]
+fn a_fence_waits_for_what_may_be_overtaken_on_its_way() {
+    let mut b = Bench::new();
+    b.send(tx(&memory(b"abc"), 1)).expect("room");
+    assert_eq!((b.frame().header.kind, b.done().context), (Kind::Msg, 1));
+    b.link.is_unsettled = true;
+    b.rma(read(2, Flags::FENCE)).expect("room");
+    b.send(tx(&memory(b"def"), 3)).expect("room");
+    b.tell(|_| {});
+    b.tell(|sink| sink.writable(PEER));
+    assert!(b.link.posted.is_empty());
+    b.link.is_unsettled = false;
+    b.tell(|sink| sink.writable(PEER));
+    let id = b.frame().header.id;
+    assert_eq!((b.frame().header.kind, b.done().context), (Kind::Msg, 3));
+    b.arrive(PEER, response(id), b"xyz");
+    assert_eq!(b.done().context, 2);
+    b.assert_empty();
+}
+
+#[test]
 fn a_lost_peer_fails_both_sides_of_a_fence() {
     let mut b = Bench::new();
     b.rma(read(1, Flags::empty())).expect("room");

@@ -41,6 +41,8 @@ pub(crate) struct Script<const IN_ORDER: bool = true> {
     pub(crate) asked_to_carry_out: usize,
     /// Whether long writes may be refused by the peer.
     pub(crate) refuses_whole: bool,
+    /// What was posted may be overtaken on its way.
+    pub(crate) is_unsettled: bool,
     steps: Vec<Step>,
 }
 
@@ -134,6 +136,10 @@ impl<const IN_ORDER: bool> Link for Script<IN_ORDER> {
 
     fn takes_whole(&self, _: PeerId, _: &[Target]) -> bool {
         !self.refuses_whole
+    }
+
+    fn settles(&mut self, _: PeerId) -> bool {
+        !self.is_unsettled
     }
 
     fn carry_out(&mut self, access: &RmaOp<'_>) -> bool {
@@ -256,6 +262,7 @@ impl<const IN_ORDER: bool> Bench<IN_ORDER> {
             carried_out: None,
             asked_to_carry_out: 0,
             refuses_whole: false,
+            is_unsettled: false,
             steps: Vec::new(),
         };
         let mut engine_config = Config {

@@ -1,0 +1,73 @@
+//! What a fence waits for beyond the ends of operations: an injected write is complete when its packet is with the device, and nothing keeps what follows from
+//! overtaking it on the way, or in the peer's queue. Path class: cold.
+//!
+//! Packets of this end are over when the peer's device has them, and the peer takes them in that order. A device reads and writes memory without the peer: before it
+//! may, the peer is sent a write of nothing to nowhere whose receipt says that everything before it is done.
+
+use oxifabric_engine::OneSided;
+use oxifabric_mem::Iov;
+use oxifabric_types::{Errno, PeerId};
+use oxifabric_wire::efa::{Content, Form, Pieces, Write};
+
+use super::EfaRdm;
+use super::operations::OperationKind;
+
+impl EfaRdm {
+    /// Returns whether nothing of what was posted to a peer can be overtaken by what is posted now; the engine waits to post otherwise.
+    #[cold]
+    pub(super) fn is_settled(&mut self, peer: PeerId) -> bool {
+        let is_over = !self.tx.any_to(peer);
+        let row = self.peers.get(peer);
+        let Some(row) = row.filter(|row| row.gone.is_none() && !row.is_doomed) else {
+            return true;
+        };
+        let (is_unsettled, is_settling) = (row.is_unsettled, row.is_settling);
+        if is_over && (!is_unsettled || self.ways(peer) == OneSided::empty()) {
+            return true;
+        }
+        // What cannot be asked now is asked at the next attempt.
+        if is_over && !is_settling && self.ask_to_settle(peer).is_ok() {
+            self.mark_settling(peer);
+        }
+        self.is_quiet = false;
+        self.rest.end();
+        let _again = self.block(peer);
+        false
+    }
+
+    /// Notes that a peer was sent a write or an atomic in packets.
+    #[inline(always)]
+    pub(super) fn unsettle(&mut self, peer: PeerId) {
+        if let Some(row) = self.peers.get_mut(peer) {
+            row.is_unsettled = true;
+        }
+    }
+
+    /// Notes that what a peer was sent before it was asked is in its memory.
+    pub(super) fn settled(&mut self, peer: PeerId) {
+        if let Some(row) = self.peers.get_mut(peer) {
+            (row.is_unsettled, row.is_settling) = (false, false);
+        }
+    }
+
+    fn mark_settling(&mut self, peer: PeerId) {
+        if let Some(row) = self.peers.get_mut(peer) {
+            row.is_settling = true;
+        }
+    }
+
+    fn ask_to_settle(&mut self, peer: PeerId) -> Result<(), Errno> {
+        let id = self.operations.insert(peer, OperationKind::Settling);
+        let id = id.ok_or(Errno::AGAIN)?;
+        let nothing = Write {
+            targets: Pieces::default(),
+            data: None,
+            wants_receipt: true,
+            send_id: id,
+            form: Form::Eager,
+            body: &[],
+        };
+        let asked = self.send(peer, &Content::Write(nothing), &Iov::empty(), None);
+        self.keep_if(asked, peer, Some(id))
+    }
+}
