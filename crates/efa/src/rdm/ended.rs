@@ -15,6 +15,26 @@ use crate::status;
 /// The status of a device for a message whose receiver had posted no receive.
 const NOT_READY: u32 = 10;
 
+impl What {
+    /// Returns whether the device reads or writes memory of a peer: what is wrong with that need not be wrong with the peer.
+    const fn is_access(self) -> bool {
+        matches!(self, Self::Access(_) | Self::Pull(_) | Self::Piece(_))
+    }
+
+    /// Tells the engine of the end of what is one request. Others have a count of theirs. Returns the id of the announced message of whose end the peer is to be told.
+    #[inline(always)]
+    fn tell(self, result: Result<(), Errno>, sink: &mut impl Sink) -> Option<u32> {
+        match self {
+            Self::Packet(Some(token)) | Self::Message(token, _) | Self::Access(token) => {
+                sink.sent(token, result);
+                None
+            }
+            Self::Pull(token) => sink.end_pull(token, result),
+            Self::Packet(None) | Self::Part(_) | Self::Piece(_) => None,
+        }
+    }
+}
+
 impl EfaRdm {
     /// Handles the end of a request that is no receive and was carried out.
     #[inline(always)]
@@ -46,21 +66,17 @@ impl EfaRdm {
     #[inline(always)]
     fn over(&mut self, at: u32, sent: Sent, result: Result<(), Errno>, sink: &mut impl Sink) {
         match sent.what {
-            What::Packet(None) => {}
-            What::Packet(Some(token)) | What::Message(token, _) | What::Access(token) => {
-                sink.sent(token, result);
-            }
             What::Part(part) => {
                 if let Some((token, result)) = self.parts.ended(part, result) {
                     sink.sent(token, result);
                 }
             }
-            What::Pull(token) => {
-                if let Some(id) = sink.end_pull(token, result) {
+            What::Piece(piece) => self.piece_ended(at, piece, result, sink),
+            whole => {
+                if let Some(id) = whole.tell(result, sink) {
                     self.tell_read(sent.peer, id);
                 }
             }
-            What::Piece(piece) => self.piece_ended(at, piece, result, sink),
         }
     }
 
@@ -77,7 +93,7 @@ impl EfaRdm {
 
     /// Returns why a request failed, by the device's status. A peer to which a packet could not be delivered is given up.
     fn failed(&mut self, sent: Sent, code: u32) -> Errno {
-        if let What::Access(_) | What::Pull(_) | What::Piece(_) = sent.what {
+        if sent.what.is_access() {
             return self.not_carried_out(sent.peer, code);
         }
         let error = status::error(code, false);
@@ -174,5 +190,83 @@ impl EfaRdm {
             return Some(cause.map_or(Errno::CONNRESET, |(_, why)| *why));
         }
         row.gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oxifabric_engine::{Body, Header, Placement, RxToken, TxToken};
+
+    use super::*;
+
+    /// What the engine was told: of ends of sends and accesses, and of ends of pulls.
+    #[derive(Debug, Default, PartialEq, Eq)]
+    struct Told {
+        sent: Vec<(TxToken, Result<(), Errno>)>,
+        pulled: Vec<(RxToken, Result<(), Errno>)>,
+    }
+
+    impl Sink for Told {
+        fn arrival(&mut self, _: PeerId, _: &Header, _: Body<'_>) -> Placement {
+            Placement::Refuse
+        }
+
+        fn placed(&mut self, _: RxToken, _: Result<(), Errno>) {}
+
+        fn sent(&mut self, token: TxToken, result: Result<(), Errno>) {
+            self.sent.push((token, result));
+        }
+
+        fn pulled(&mut self, token: RxToken, result: Result<(), Errno>) {
+            self.pulled.push((token, result));
+        }
+
+        fn end_pull(&mut self, token: RxToken, result: Result<(), Errno>) -> Option<u32> {
+            self.pulled(token, result);
+            result.is_ok().then_some(3)
+        }
+
+        fn writable(&mut self, _: PeerId) {}
+
+        fn peer_down(&mut self, _: PeerId, _: Errno) {}
+    }
+
+    fn told(what: What, result: Result<(), Errno>) -> (Told, Option<u32>) {
+        let mut told = Told::default();
+        let id = what.tell(result, &mut told);
+        (told, id)
+    }
+
+    #[test]
+    fn the_end_of_a_pull_is_that_of_a_receive() {
+        for result in [Ok(()), Err(Errno::IO)] {
+            let expected = Told {
+                pulled: vec![(RxToken(7), result)],
+                ..Told::default()
+            };
+            let id = result.is_ok().then_some(3);
+            assert_eq!(told(What::Pull(RxToken(7)), result), (expected, id));
+        }
+        assert!(What::Pull(RxToken(7)).is_access(), "it can fail alone");
+    }
+
+    #[test]
+    fn the_end_of_a_send_or_an_access_is_told_once() {
+        let token = TxToken(7);
+        let expected = Told {
+            sent: vec![(token, Ok(()))],
+            ..Told::default()
+        };
+        let all = [
+            What::Packet(Some(token)),
+            What::Message(token, None),
+            What::Access(token),
+        ];
+        for what in all {
+            let (told, id) = told(what, Ok(()));
+            assert_eq!((&told, id), (&expected, None));
+        }
+        assert_eq!(all.map(What::is_access), [false, false, true]);
+        assert_eq!(told(What::Packet(None), Ok(())), (Told::default(), None));
     }
 }
