@@ -91,14 +91,9 @@ impl Engine {
         targets: &[Target],
     ) -> Result<Posted, PostError> {
         let frame = Frame {
-            header,
-            body,
-            offset: 0,
-            len: body.len(),
             targets,
-            transient: false,
-            transmit_complete: false,
             more: flags.contains(Flags::MORE),
+            ..Frame::whole(header, body)
         };
         let posted = link.post(peer, frame, TxToken(header.id));
         if posted == Err(PostError::Again) {

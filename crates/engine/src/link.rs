@@ -348,7 +348,22 @@ pub struct Frame<'a> {
     pub more: bool,
 }
 
-impl Frame<'_> {
+impl<'a> Frame<'a> {
+    /// Returns a frame with a body, all of which is sent, and about no memory of the peer.
+    #[inline(always)]
+    pub const fn whole(header: Header, body: &'a Iov) -> Self {
+        Self {
+            header,
+            body,
+            offset: 0,
+            len: body.len(),
+            targets: &[],
+            transient: false,
+            transmit_complete: false,
+            more: false,
+        }
+    }
+
     /// Returns whether a link that does not track the frame may hold it back until [`Link::flush`].
     #[inline]
     pub const fn may_wait(&self) -> bool {
@@ -511,12 +526,7 @@ impl RemoteIov {
     /// Describes pieces in order; `None` when there are too many.
     #[inline(always)]
     pub fn new(pieces: &[Target]) -> Option<Self> {
-        let mut all = [Target::default(); MAX_SEGMENTS];
-        all.get_mut(..pieces.len())?.copy_from_slice(pieces);
-        Some(Self {
-            pieces: all,
-            count: pieces.len() as u8,
-        })
+        Self::of(pieces.iter().copied())
     }
 
     /// Describes the pieces that there are, in order; `None` when there are too many.

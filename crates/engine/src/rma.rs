@@ -93,14 +93,10 @@ impl Engine {
             header.id = key.raw();
         }
         let frame = Frame {
-            header,
-            body: &op.body,
-            offset: 0,
-            len: op.body.len(),
             targets: op.targets,
             transient: op.flags.contains(Flags::INJECT),
-            transmit_complete: false,
             more: op.flags.contains(Flags::MORE),
+            ..Frame::whole(header, &op.body)
         };
         match link.post(op.peer, frame, TxToken(key.raw())) {
             Ok(Posted::Done) if !unacked => {
@@ -176,14 +172,10 @@ impl Engine {
             return None;
         }
         let frame = Frame {
-            header,
-            body: &op.body,
-            offset: 0,
-            len: 0,
             targets: op.targets,
-            transient: false,
-            transmit_complete: false,
             more: op.flags.contains(Flags::MORE),
+            len: 0,
+            ..Frame::whole(header, &op.body)
         };
         Some(link.post(op.peer, frame, TxToken(key.raw())))
     }

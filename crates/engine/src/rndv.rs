@@ -183,14 +183,8 @@ impl Engine {
 pub(crate) fn bare(header: Header) -> Frame<'static> {
     const NOTHING: &Iov = &Iov::empty();
     Frame {
-        header,
-        body: NOTHING,
-        offset: 0,
-        len: 0,
-        targets: &[],
         transient: true,
-        transmit_complete: false,
-        more: false,
+        ..Frame::whole(header, NOTHING)
     }
 }
 

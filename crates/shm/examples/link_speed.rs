@@ -139,8 +139,8 @@ impl Side {
 }
 
 fn frame(kind: Kind, id: u32, (tag, len): (u64, u64), body: &Iov) -> Frame<'_> {
-    Frame {
-        header: Header {
+    Frame::whole(
+        Header {
             kind,
             flags: HeaderFlags::empty(),
             id,
@@ -149,13 +149,7 @@ fn frame(kind: Kind, id: u32, (tag, len): (u64, u64), body: &Iov) -> Frame<'_> {
             len,
         },
         body,
-        offset: 0,
-        len: body.len(),
-        targets: &[],
-        transient: false,
-        transmit_complete: false,
-        more: false,
-    }
+    )
 }
 
 /// Serves as the peer: bounces what it is told to bounce.

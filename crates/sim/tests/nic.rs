@@ -14,6 +14,9 @@ use oxifabric_sim::plan::{AccessPlan, NicPlan, PacketOrder};
 use oxifabric_sim::{Count, Plan, SimDomain, SimNic, World};
 use oxifabric_types::{Address, Errno, Flags, Instant, PeerId};
 
+/// The body of frames without one.
+const NO_BODY: &Iov = &Iov::empty();
+
 const PEER_TIMEOUT: Duration = Duration::from_secs(1);
 const PEER: PeerId = PeerId(0);
 /// Longer than a packet.
@@ -152,14 +155,8 @@ impl Two {
         token: u32,
     ) -> Result<Posted, PostError> {
         let frame = Frame {
-            header,
-            body,
-            offset: 0,
-            len: body.len(),
             targets,
-            transient: false,
-            transmit_complete: false,
-            more: false,
+            ..Frame::whole(header, body)
         };
         self.nic(0).post(PEER, frame, TxToken(token))
     }
@@ -381,14 +378,8 @@ fn an_endpoint_that_connects_in_the_place_of_another_is_told_from_it() {
     two.open(1);
     let message = header(Kind::Msg, 2, 0);
     let frame = Frame {
-        header: message,
-        body: &Iov::empty(),
-        offset: 0,
-        len: 0,
-        targets: &[],
         transient: true,
-        transmit_complete: false,
-        more: false,
+        ..Frame::whole(message, NO_BODY)
     };
     let posted = two.nic(1).post(PEER, frame, TxToken(0));
     assert_eq!(posted, Err(PostError::Again), "it sends a Hello first");
@@ -457,14 +448,8 @@ fn endpoints_that_come_and_go_do_not_fill_the_table_of_an_adapter() {
         for _ in 0..4 {
             let message = header(Kind::Msg, visitor, 0);
             let frame = Frame {
-                header: message,
-                body: &Iov::empty(),
-                offset: 0,
-                len: 0,
-                targets: &[],
                 transient: true,
-                transmit_complete: false,
-                more: false,
+                ..Frame::whole(message, NO_BODY)
             };
             is_sent = is_sent || nic.post(PEER, frame, TxToken(0)).is_ok();
             two.world.pass(Duration::from_micros(100));

@@ -200,16 +200,7 @@ mod tests {
     use crate::link::tests::{Recorder, message, pattern};
 
     fn post(conn: &mut Conn, id: u32, body: &Iov) {
-        let frame = Frame {
-            header: message(id, body.len()),
-            body,
-            offset: 0,
-            len: body.len(),
-            targets: &[],
-            transient: false,
-            transmit_complete: false,
-            more: false,
-        };
+        let frame = Frame::whole(message(id, body.len()), body);
         let posted = conn.stream.post(&frame, TxToken(id), false);
         assert!(matches!(posted, Ok(Ok(Posted::Done))), "{posted:?}");
     }

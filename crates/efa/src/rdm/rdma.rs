@@ -14,11 +14,10 @@ use oxifabric_ibv::{Access as Rights, Mr};
 use oxifabric_mem::Iov;
 use oxifabric_provider::log;
 use oxifabric_types::{Errno, PeerId};
-use oxifabric_wire::efa::{Content, Form, Pieces, Write};
 
 use super::access_table::{Access, Accesses, Memory, Tell, is_nameable};
 use super::peers::Peer;
-use super::send::NOTHING;
+use super::send::{NOTHING, write_of_nothing};
 use super::tx::{AccessPiece, AccessRequest, Sent, What};
 use super::{Deferred, EfaRdm};
 use crate::post::wire_data;
@@ -50,15 +49,7 @@ impl EfaRdm {
             return Ok(());
         };
         if !row.was_asked {
-            let nothing = Write {
-                targets: Pieces::default(),
-                data: None,
-                wants_receipt: false,
-                send_id: 0,
-                form: Form::Eager,
-                body: &[],
-            };
-            let asked = self.send(peer, &Content::Write(nothing), NOTHING, None);
+            let asked = self.send(peer, &write_of_nothing(None), NOTHING, None);
             match asked {
                 Ok(()) | Err(Errno::AGAIN) => {}
                 Err(errno) => return Err(PostError::Down(errno)),

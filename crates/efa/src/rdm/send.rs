@@ -241,6 +241,18 @@ impl EfaRdm {
 }
 
 /// Describes the memory that a frame sends, if that is not all of its body.
+/// Returns a write of nothing to nowhere: a peer answers it as any other. With `receipt` it is acknowledged by that id.
+pub(super) fn write_of_nothing(receipt: Option<u32>) -> Content<'static> {
+    Content::Write(Write {
+        targets: Pieces::default(),
+        data: None,
+        wants_receipt: receipt.is_some(),
+        send_id: receipt.unwrap_or(0),
+        form: Form::Eager,
+        body: &[],
+    })
+}
+
 fn part(frame: &Frame<'_>) -> Option<Iov> {
     let is_all = frame.offset == 0 && frame.len == frame.body.len();
     (!is_all).then(|| frame.body.slice(frame.offset, frame.len))

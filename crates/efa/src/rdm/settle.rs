@@ -5,12 +5,11 @@
 //! may, the peer is sent a write of nothing to nowhere whose receipt says that everything before it is done.
 
 use oxifabric_engine::OneSided;
-use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, PeerId};
-use oxifabric_wire::efa::{Content, Form, Pieces, Write};
 
 use super::EfaRdm;
 use super::operations::OperationKind;
+use super::send::{NOTHING, write_of_nothing};
 
 impl EfaRdm {
     /// Returns whether nothing of what was posted to a peer can be overtaken by what is posted now; the engine waits to post otherwise.
@@ -59,15 +58,7 @@ impl EfaRdm {
     fn ask_to_settle(&mut self, peer: PeerId) -> Result<(), Errno> {
         let id = self.operations.insert(peer, OperationKind::Settling);
         let id = id.ok_or(Errno::AGAIN)?;
-        let nothing = Write {
-            targets: Pieces::default(),
-            data: None,
-            wants_receipt: true,
-            send_id: id,
-            form: Form::Eager,
-            body: &[],
-        };
-        let asked = self.send(peer, &Content::Write(nothing), &Iov::empty(), None);
+        let asked = self.send(peer, &write_of_nothing(Some(id)), NOTHING, None);
         self.keep_if(asked, peer, Some(id))
     }
 }

@@ -110,8 +110,6 @@ impl Drop for Cq {
 
 /// Everything that libefa can tell of a completion, of `enum ibv_create_cq_wc_flags`.
 const STANDARD: u64 = 0x7f;
-/// `IBV_WC_RECV`.
-const RECV: u32 = 128;
 /// `EFADV_WC_EX_WITH_SGID` and `EFADV_WC_EX_WITH_IS_UNSOLICITED`.
 const WITH_SGID: u64 = 1;
 const WITH_UNSOLICITED: u64 = 1 << 1;
@@ -229,7 +227,7 @@ impl Cq {
         unsafe {
             let is_good = Status((*cq).status) == Status::SUCCESS;
             let opcode = (*cq).read_opcode.filter(|_| is_good)?;
-            if opcode(cq) != RECV {
+            if Opcode::from_number(opcode(cq)) != Opcode::Recv {
                 return None;
             }
             Some(Received {

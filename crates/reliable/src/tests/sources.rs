@@ -24,21 +24,18 @@ const BODY: usize = 16 << 10;
 /// Makes a frame with a body.
 fn frame(kind: Kind, body: &Iov) -> Frame<'_> {
     Frame {
-        header: Header {
-            kind,
-            flags: HeaderFlags::empty(),
-            id: 1,
-            tag: 0,
-            data: 0,
-            len: body.len() as u64,
-        },
-        body,
-        offset: 0,
-        len: body.len(),
-        targets: &[],
         transient: true,
-        transmit_complete: false,
-        more: false,
+        ..Frame::whole(
+            Header {
+                kind,
+                flags: HeaderFlags::empty(),
+                id: 1,
+                tag: 0,
+                data: 0,
+                len: body.len() as u64,
+            },
+            body,
+        )
     }
 }
 

@@ -78,8 +78,8 @@ fn want(link: &mut ShmLink, name: &str) -> PeerId {
 /// Posts a message without a body.
 fn post(link: &mut ShmLink, to: PeerId) -> Result<Posted, PostError> {
     let body = Iov::empty();
-    let frame = Frame {
-        header: Header {
+    let frame = Frame::whole(
+        Header {
             kind: Kind::Msg,
             flags: HeaderFlags::empty(),
             id: 0,
@@ -87,14 +87,8 @@ fn post(link: &mut ShmLink, to: PeerId) -> Result<Posted, PostError> {
             data: 0,
             len: 0,
         },
-        body: &body,
-        offset: 0,
-        len: 0,
-        targets: &[],
-        transient: false,
-        transmit_complete: false,
-        more: false,
-    };
+        &body,
+    );
     link.post(to, frame, TxToken(0))
 }
 

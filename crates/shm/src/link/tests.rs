@@ -310,8 +310,8 @@ fn messages_that_a_peer_wants_through_the_ring_are_one_frame_where_they_fit() {
     let (peer, theirs, _socket) = meet(&mut link, "receiver");
     let frame = link.conn_of(peer).expect("it is open").longest_frame();
     let body = Iov::empty();
-    let posted = Frame {
-        header: Header {
+    let posted = Frame::whole(
+        Header {
             kind: Kind::Msg,
             flags: HeaderFlags::empty(),
             id: 0,
@@ -319,14 +319,8 @@ fn messages_that_a_peer_wants_through_the_ring_are_one_frame_where_they_fit() {
             data: 0,
             len: 0,
         },
-        body: &body,
-        offset: 0,
-        len: 0,
-        targets: &[],
-        transient: false,
-        transmit_complete: false,
-        more: false,
-    };
+        &body,
+    );
     for (asked, eager) in [(7_000, 7_000), (1 << 20, frame), (0, 6_144)] {
         let word = theirs
             .side

@@ -187,14 +187,9 @@ impl Port {
         body: &Iov,
     ) -> Result<Posted, PostError> {
         let frame = Frame {
-            header,
-            body,
-            offset: 0,
-            len: body.len(),
             targets,
             transient: true,
-            transmit_complete: false,
-            more: false,
+            ..Frame::whole(header, body)
         };
         self.link.post(peer, frame, TxToken(0))
     }

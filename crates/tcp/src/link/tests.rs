@@ -176,16 +176,7 @@ impl Node {
     }
 
     fn try_post(&mut self, to: PeerId, header: Header, body: &Iov) -> Result<Posted, PostError> {
-        let frame = Frame {
-            header,
-            body,
-            offset: 0,
-            len: body.len(),
-            targets: &[],
-            transient: false,
-            transmit_complete: false,
-            more: false,
-        };
+        let frame = Frame::whole(header, body);
         self.link.post(to, frame, TxToken(header.id))
     }
 

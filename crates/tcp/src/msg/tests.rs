@@ -77,16 +77,7 @@ impl End {
 }
 
 fn frame(id: u32, body: &Iov) -> Frame<'_> {
-    Frame {
-        header: message(id, body.len()),
-        body,
-        offset: 0,
-        len: body.len(),
-        targets: &[],
-        transient: false,
-        transmit_complete: false,
-        more: false,
-    }
+    Frame::whole(message(id, body.len()), body)
 }
 
 const START: Instant = Instant::from_nanos(1_000_000_000);

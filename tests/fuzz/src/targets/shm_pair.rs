@@ -126,19 +126,9 @@ fn act(link: &mut UntrustedPeer, step: &Step, exposed: &mut u64) {
             len,
             chunk,
         } => {
-            let cell = Cell {
-                kind: SENDER_COPY,
-                flags: 0,
-                id: u32::from(slot) % 16,
-                tag: *exposed + u64::from(skip),
-                data: 4096,
-                len: u64::from(len) % (1 << 20),
-                body: Body::Link {
-                    words: [turn.into(), u64::from(chunk) << 4],
-                },
-            };
-            let (meta, words) = cell.emit();
-            link.push(meta, words, &[]);
+            let at = (*exposed + u64::from(skip), u64::from(len) % (1 << 20));
+            let words = [turn.into(), u64::from(chunk) << 4];
+            push_of_link(link, SENDER_COPY, u32::from(slot) % 16, at, words);
         }
         Step::Scribble { index, value } => link.scribble(index, value),
         Step::Claim {
@@ -165,23 +155,34 @@ fn act(link: &mut UntrustedPeer, step: &Step, exposed: &mut u64) {
             taken,
             revocations,
         } => {
-            let cell = Cell {
-                kind: GRANT,
-                flags: 0,
-                id: 3 | u32::from(taken) << 2,
-                tag: addr.into(),
-                data: 4096,
-                len: len.into(),
-                body: Body::Link {
-                    words: [KEY, revocations.into()],
-                },
-            };
-            let (meta, words) = cell.emit();
-            link.push(meta, words, &[]);
+            let at = (addr.into(), len.into());
+            let words = [KEY, revocations.into()];
+            push_of_link(link, GRANT, 3 | u32::from(taken) << 2, at, words);
         }
         Step::Leave => link.leave(),
         Step::Call(_) => {}
     }
+}
+
+/// Publishes a frame of the link about memory at an address and of a length.
+fn push_of_link(
+    link: &mut UntrustedPeer,
+    kind: u8,
+    id: u32,
+    (tag, len): (u64, u64),
+    words: [u64; 2],
+) {
+    let cell = Cell {
+        kind,
+        flags: 0,
+        id,
+        tag,
+        data: 4096,
+        len,
+        body: Body::Link { words },
+    };
+    let (meta, words) = cell.emit();
+    link.push(meta, words, &[]);
 }
 
 /// Writes a frame, with its bytes in the ring.

@@ -18,6 +18,9 @@ pub(super) struct Pull {
     pub(super) token: RxToken,
 }
 
+/// The body of frames without one.
+const NO_BODY: &Iov = &Iov::empty();
+
 /// The token of frames of whose end the engine is not told.
 const NO_TOKEN: TxToken = TxToken(u32::MAX);
 
@@ -116,21 +119,18 @@ impl Net {
     /// Tells a peer that its message with this id was pulled, now or later.
     fn tell(&mut self, me: usize, peer: usize, id: u32) {
         let fin = Frame {
-            header: Header {
-                kind: Kind::Fin,
-                flags: HeaderFlags::empty(),
-                id,
-                tag: 0,
-                data: 0,
-                len: 0,
-            },
-            body: &Iov::empty(),
-            offset: 0,
-            len: 0,
-            targets: &[],
             transient: true,
-            transmit_complete: false,
-            more: false,
+            ..Frame::whole(
+                Header {
+                    kind: Kind::Fin,
+                    flags: HeaderFlags::empty(),
+                    id,
+                    tag: 0,
+                    data: 0,
+                    len: 0,
+                },
+                NO_BODY,
+            )
         };
         if let Err(PostError::Again) = self.post(me, peer, &fin, NO_TOKEN) {
             let index = self.index(me, peer);

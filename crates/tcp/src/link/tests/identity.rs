@@ -66,16 +66,8 @@ fn a_live_connection_is_not_replaced_and_serves_on() {
             crate::driver::ConnState::Ready(conn) => Some(conn),
             _ => None,
         });
-    let frame = Frame {
-        header: message(5, 0),
-        body: &Iov::empty(),
-        offset: 0,
-        len: 0,
-        targets: &[],
-        transient: false,
-        transmit_complete: false,
-        more: false,
-    };
+    let body = Iov::empty();
+    let frame = Frame::whole(message(5, 0), &body);
     let posted = conn
         .expect("a connection")
         .stream
