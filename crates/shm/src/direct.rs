@@ -383,6 +383,11 @@ impl AccessOrder {
         self.run.1 = cell.wrapping_add(1);
     }
 
+    /// Notes a fence before the cell with this number: what follows is carried out when all before it was taken.
+    pub(crate) const fn fence(&mut self, cell: u64) {
+        self.run = (cell, cell);
+    }
+
     /// Notes that the peer has answered an access, and so has taken what was before it.
     pub(crate) fn answered(&mut self, id: u32) {
         if let Some((awaited, taken)) = self.awaited
@@ -617,6 +622,17 @@ mod tests {
         assert!(!here.is_peer_busy());
         peer.note_written(1, 10_000, || 0);
         assert!(here.is_peer_busy(), "it goes on");
+    }
+
+    #[test]
+    fn accesses_behind_a_fence_do_not_overtake_long_writes_before_it() {
+        let [mut here, _] = sides();
+        here.note_written(0, 10_000, || 0);
+        here.order.fence(1);
+        here.note_posted(1, 7);
+        here.note_written(2, 10_000, || 0);
+        assert!(!here.order.is_free(3, 0), "the first write is in the ring");
+        assert!(here.order.is_free(3, 1));
     }
 
     #[test]

@@ -218,6 +218,14 @@ impl Link for ShmLink {
         Ok(Posted::Done)
     }
 
+    /// Nothing that goes through the ring overtakes what is there; direct accesses that follow the fenced operation have to wait for what is before it.
+    fn settles(&mut self, peer: PeerId) -> bool {
+        if let Some(conn) = self.conn_of(peer) {
+            conn.note_fence();
+        }
+        true
+    }
+
     fn takes_whole(&self, peer: PeerId, targets: &[Target]) -> bool {
         let index = self.peers.get(peer).map(|peer| peer.conn as usize);
         let conn = index.and_then(|index| self.conns.get(index));

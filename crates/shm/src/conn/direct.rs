@@ -92,6 +92,11 @@ impl Conn {
         }
     }
 
+    /// Notes that the next frame is behind a fence.
+    pub(crate) fn note_fence(&mut self) {
+        self.direct.order.fence(self.tx.pushed());
+    }
+
     /// Returns where memory is that the peer has granted. A grant that is the next cell of the lane is taken at once: a thread that posts
     /// many accesses need not poll before the last one is posted.
     fn granted(&mut self, target: &Target, is_read: bool) -> Option<u64> {
