@@ -36,10 +36,10 @@ struct Regions {
     free: Vec<u32>,
 }
 
-/// While this is there no region of the domain ends.
+/// While this is there no region of the domain ends that the memory it was made for names.
 #[derive(Debug)]
 pub(crate) struct Hold<'a>(
-    #[expect(dead_code, reason = "it is there to be dropped")] RwLockReadGuard<'a, Regions>,
+    #[expect(dead_code, reason = "it is there to be dropped")] Option<RwLockReadGuard<'a, Regions>>,
 );
 
 /// The address handles of the peers in the address vectors of the domain.
@@ -163,20 +163,26 @@ impl EfaDomain {
         })
     }
 
-    /// Returns a hold on the regions of the domain, during which memory of an operation may be copied: the application frees it no earlier than it has closed its
-    /// regions.
+    /// Returns a hold on the regions that memory of an operation names, during which it may be copied: the application frees it no earlier than it has closed its
+    /// regions. Holds are not taken while there is one: a thread that closes a region may wait between them.
     ///
     /// # Errors
     /// `INVAL` if a region that the application has named is closed.
     pub(crate) fn hold(&self, memory: &Iov) -> Result<Hold<'_>, Errno> {
+        let mut named = memory
+            .segments()
+            .iter()
+            .enumerate()
+            .filter_map(|(at, piece)| {
+                let known = memory.registration(at)?;
+                (!piece.is_empty()).then_some((known.region, piece))
+            });
+        let Some(first) = named.next() else {
+            return Ok(Hold(None));
+        };
         let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);
-        let mut pieces = memory.segments().iter().enumerate();
-        let is_there = pieces.all(|(at, piece)| match memory.registration(at) {
-            Some(known) if !piece.is_empty() => regions.has(known.region, piece),
-            _ => true,
-        });
-        match is_there {
-            true => Ok(Hold(regions)),
+        match regions.has(first) && named.all(|piece| regions.has(piece)) {
+            true => Ok(Hold(Some(regions))),
             false => Err(Errno::INVAL),
         }
     }
@@ -300,7 +306,7 @@ impl Regions {
     }
 
     /// Returns whether a region is registered and has this memory.
-    fn has(&self, region: RegionId, memory: &IovSegment) -> bool {
+    fn has(&self, (region, memory): (RegionId, &IovSegment)) -> bool {
         let offset = |mr: &Mr| (memory.base().addr() as u64).checked_sub(mr.address());
         self.get(region).is_some_and(|mr| {
             let offset = offset(mr).and_then(|offset| usize::try_from(offset).ok());

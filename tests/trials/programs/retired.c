@@ -1,7 +1,8 @@
 /*
- * retired FOLDER a|b medium|long
+ * retired FOLDER a|b medium|long|short
  *
- * The endpoint a sends messages out of memory that it has registered, more of several packets than its device takes, or such as the peer has to ask for. Before they have ended
+ * The endpoint a sends messages out of memory that it has registered, more of several packets than its device takes, or such as the peer has to ask for. With short
+ * the second half of them are of one packet, and wait behind the others. Before they have ended
  * it closes the region and takes the memory away. That is a mistake of the application: each of these ends, those that were not sent by an error, and none of that memory is read
  * any more. The endpoint b makes no progress until then, and from then on until a knows of all ends.
  *
@@ -11,7 +12,7 @@
 
 #include "efa.h"
 
-enum { MESSAGES = 200, MEDIUM = 60000, LONG = 200000 };
+enum { MESSAGES = 200, SHORT = 100, MEDIUM = 60000, LONG = 200000 };
 
 static struct fi_context2 contexts[MESSAGES];
 
@@ -36,7 +37,7 @@ static int ended(struct node *node, int *failed)
 	return count;
 }
 
-static void send_all(struct node *node, const char *folder, int messages, size_t length)
+static void send_all(struct node *node, const char *folder, int messages, size_t length, size_t last)
 {
 	fi_addr_t peer = node_meet(node, folder, "b");
 	uint8_t *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -47,8 +48,11 @@ static void send_all(struct node *node, const char *folder, int messages, size_t
 	if (memory == MAP_FAILED)
 		expect("mmap", -errno);
 	expect("fi_mr_reg", fi_mr_reg(node->domain, memory, length, FI_SEND, 0, 0, 0, &mr, NULL));
-	for (int message = 0; message < messages; message++)
-		expect("fi_send", fi_send(node->ep, memory, length, fi_mr_desc(mr), peer, &contexts[message]));
+	for (int message = 0; message < messages; message++) {
+		size_t sent = message < messages / 2 ? length : last;
+
+		expect("fi_send", fi_send(node->ep, memory, sent, fi_mr_desc(mr), peer, &contexts[message]));
+	}
 	expect("fi_close", fi_close(&mr->fid));
 	expect("munmap", munmap(memory, length) ? -errno : 0);
 	node_publish(node, folder, "a");
@@ -90,16 +94,17 @@ int main(int argc, char **argv)
 {
 	struct fi_info *hints = efa_hints("efa", FI_MSG);
 	struct node node = { 0 };
-	int is_long;
+	int is_long, is_short;
 
 	if (argc != 4)
 		return 2;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	is_long = !strcmp(argv[3], "long");
+	is_short = !strcmp(argv[3], "short");
 	efa_select(&node, hints);
 	node_make(&node, FI_WAIT_NONE);
 	if (!strcmp(argv[2], "a"))
-		send_all(&node, argv[1], is_long ? 3 : MESSAGES, is_long ? LONG : MEDIUM);
+		send_all(&node, argv[1], is_long ? 3 : MESSAGES, is_long ? LONG : MEDIUM, is_long ? LONG : is_short ? SHORT : MEDIUM);
 	else
 		receive_all(&node, argv[1], is_long ? 3 : MESSAGES);
 	return 0;

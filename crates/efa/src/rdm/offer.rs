@@ -1,7 +1,5 @@
 //! Data that is announced, and sent as far as the peer lets it be. Path class: warm.
 
-use std::sync::Arc;
-
 use oxifabric_engine::{Frame, Header, Kind, TxToken};
 use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::efa::{Content, Form, Message};
@@ -24,8 +22,6 @@ impl EfaRdm {
         if self.expose(peer, frame)? {
             return Ok(());
         }
-        let domain = Arc::clone(&self.domain);
-        let _hold = domain.hold(frame.body)?;
         let len = frame.body.len() as u64;
         let form = Form::Long {
             len,
@@ -113,12 +109,10 @@ impl EfaRdm {
                 offset: offset as u64,
                 body: &[],
             };
-            let domain = Arc::clone(&self.domain);
-            let held = domain.hold(frame.body);
-            if let Err(why) = held {
-                return Err(self.withdraw(peer, id, &offer, why));
+            match self.send(peer, &content, &frame.body.slice(offset, len), token) {
+                Err(Errno::INVAL) => return Err(self.withdraw(peer, id, &offer, Errno::INVAL)),
+                sent => sent?,
             }
-            self.send(peer, &content, &frame.body.slice(offset, len), token)?;
         }
         if end == offer.len {
             self.end_sending(peer, id, offer.mine, offer.wants_receipt);
@@ -156,8 +150,6 @@ impl EfaRdm {
         if self.expose(peer, frame)? {
             return Ok(());
         }
-        let domain = Arc::clone(&self.domain);
-        let _hold = domain.hold(frame.body)?;
         let len = frame.body.len() as u64;
         let first = frame.body.slice(0, self.limits[0].eager);
         let send_id = self.offer(peer, &frame.header, first.len())?;

@@ -211,6 +211,9 @@ impl EfaRdm {
     }
 
     /// Sends a packet, whose body is copied.
+    ///
+    /// # Errors
+    /// `AGAIN` when there is no buffer now, `INVAL` if the body's memory is no longer registered, and what the device says.
     pub(super) fn send(
         &mut self,
         peer: PeerId,
@@ -224,6 +227,7 @@ impl EfaRdm {
             }
             _ => What::Packet(token),
         };
+        let _hold = self.domain.hold(body)?;
         let row = self.peers.get_mut(peer).ok_or(Errno::INVAL)?;
         let is_request = matches!(
             content,
@@ -240,8 +244,7 @@ impl EfaRdm {
     }
 }
 
-/// Describes the memory that a frame sends, if that is not all of its body.
-/// Returns a write of nothing to nowhere: a peer answers it as any other. With `receipt` it is acknowledged by that id.
+/// Returns a write of nothing to nowhere, which a peer takes as any other; with an id, by which the peer acknowledges it.
 pub(super) fn write_of_nothing(receipt: Option<u32>) -> Content<'static> {
     Content::Write(Write {
         targets: Pieces::default(),
@@ -253,6 +256,7 @@ pub(super) fn write_of_nothing(receipt: Option<u32>) -> Content<'static> {
     })
 }
 
+/// Describes the memory that a frame sends, if that is not all of its body.
 fn part(frame: &Frame<'_>) -> Option<Iov> {
     let is_all = frame.offset == 0 && frame.len == frame.body.len();
     (!is_all).then(|| frame.body.slice(frame.offset, frame.len))
