@@ -787,11 +787,33 @@ fn a_read_behind_a_fence_finds_what_was_injected() {
     }
 }
 
+/// An endpoint that waits at a fence for a peer that ends meanwhile is told.
+#[test]
+fn what_is_behind_a_fence_fails_when_its_peer_ends() {
+    let ours = require!(Library::under_test());
+    let (scratch, program) = (Scratch::new(), require!(compile_client("settling")));
+    let (file, folder) = (program.file().display(), scratch.path().display());
+    let run = require!(softnic::network("", 1, &scratch));
+    let run = both(run, [&ours, &ours], &format!("exec {file} {folder} $NAME"));
+    // The device reads: what was injected has to be in the memory before.
+    let run = run.env("FI_EFA_USE_DEVICE_RDMA", "1");
+    let outcome = run.limit(Duration::from_secs(180)).run();
+    outcome.expect_success();
+    assert!(outcome.stdout.contains("failed: "), "{outcome}");
+}
+
 /// An application that closes a region too early, and frees its memory, is told by errors, and nothing reads that memory.
 #[test]
 fn messages_out_of_a_region_that_is_closed_end() {
     let ours = require!(Library::under_test());
-    for (seed, kind) in [(1, "medium"), (2, "medium"), (1, "long"), (2, "long")] {
+    for (seed, kind) in [
+        (1, "medium"),
+        (2, "medium"),
+        (1, "long"),
+        (2, "long"),
+        (1, "short"),
+        (2, "short"),
+    ] {
         let arguments = |folder: &Path| format!("{} $NAME {kind}", folder.display());
         let outcome = require!(run("retired", [&ours, &ours], UNRULY, seed, arguments));
         outcome.expect_success();

@@ -139,6 +139,7 @@ impl EfaRdm {
         );
         let announcement = exposed.announcement;
         let header = &announcement.header;
+        let is_write = header.kind == Kind::WriteRts;
         *kind = OperationKind::Offer(Offer {
             mine: header.id,
             len: header.len,
@@ -146,9 +147,12 @@ impl EfaRdm {
             granted: 0,
             recv_id: None,
             wants_receipt: wants_receipt(header),
-            is_write: header.kind == Kind::WriteRts,
+            is_write,
         });
         self.mine.insert(header.id, id);
+        if is_write {
+            self.unsettle(peer);
+        }
         self.announce_anew(peer, id, Box::new(announcement));
         Taken::Done
     }

@@ -96,19 +96,24 @@ impl EfaRdm {
         awaited.dedup();
         self.is_quiet = awaited.is_empty();
         for peer in awaited {
-            let now = self.now;
-            let Some(row) = self.peers.get_mut(peer) else {
-                continue;
-            };
-            if let Some(why) = row.gone {
+            if let Some(why) = self.peers.get(peer).and_then(|row| row.gone) {
                 // A receive from it alone was posted since: its address names no other endpoint, ever.
                 sink.peer_down(peer, why);
-                continue;
+            } else {
+                self.ask_if_silent(peer);
             }
-            if row.has_met && now.since(row.heard_at) >= ASK_AGAIN {
-                row.heard_at = now;
-                self.owe_handshake(peer);
-            }
+        }
+    }
+
+    /// Sends a peer that is awaited a handshake if it is silent, so that its end is noticed.
+    pub(super) fn ask_if_silent(&mut self, peer: PeerId) {
+        let now = self.now;
+        if let Some(row) = self.peers.get_mut(peer)
+            && row.has_met
+            && now.since(row.heard_at) >= ASK_AGAIN
+        {
+            row.heard_at = now;
+            self.owe_handshake(peer);
         }
     }
 

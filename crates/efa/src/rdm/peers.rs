@@ -48,9 +48,9 @@ pub(super) struct Peer {
     pub(super) ways: usize,
     /// It was asked for its handshake.
     pub(super) was_asked: bool,
-    /// It was sent writes or atomics of which nothing says that they are in its memory.
+    /// It was sent writes or atomics, and was not asked to say that they are in its memory since.
     pub(super) is_unsettled: bool,
-    /// It was asked to say that they are.
+    /// It was asked to say that those before are.
     pub(super) is_settling: bool,
     /// A handshake is to be sent to it.
     pub(super) owes_handshake: bool,

@@ -20,13 +20,15 @@ impl EfaRdm {
         let Some(row) = row.filter(|row| row.gone.is_none() && !row.is_doomed) else {
             return true;
         };
-        let (is_unsettled, is_settling) = (row.is_unsettled, row.is_settling);
-        if is_over && (!is_unsettled || self.ways(peer) == OneSided::empty()) {
+        let is_settling = row.is_settling;
+        let asks = row.is_unsettled && self.ways(peer) != OneSided::empty();
+        if is_over && !is_settling && !asks {
             return true;
         }
-        // What cannot be asked now is asked at the next attempt.
-        if is_over && !is_settling && self.ask_to_settle(peer).is_ok() {
-            self.mark_settling(peer);
+        if is_settling {
+            self.ask_if_silent(peer);
+        } else if is_over {
+            self.ask_to_settle(peer);
         }
         self.is_quiet = false;
         self.rest.end();
@@ -45,20 +47,23 @@ impl EfaRdm {
     /// Notes that what a peer was sent before it was asked is in its memory.
     pub(super) fn settled(&mut self, peer: PeerId) {
         if let Some(row) = self.peers.get_mut(peer) {
-            (row.is_unsettled, row.is_settling) = (false, false);
+            row.is_settling = false;
         }
     }
 
-    fn mark_settling(&mut self, peer: PeerId) {
-        if let Some(row) = self.peers.get_mut(peer) {
-            row.is_settling = true;
+    /// Asks a peer to say when what it was sent is in its memory; when there is no room, that is tried again.
+    fn ask_to_settle(&mut self, peer: PeerId) {
+        let asked = match self.operations.insert(peer, OperationKind::Settling) {
+            Some(id) => {
+                let asked = self.send(peer, &write_of_nothing(Some(id)), NOTHING, None);
+                self.keep_if(asked, peer, Some(id))
+            }
+            None => Err(Errno::AGAIN),
+        };
+        match (asked, self.peers.get_mut(peer)) {
+            (Ok(()), Some(row)) => (row.is_unsettled, row.is_settling) = (false, true),
+            (Ok(()) | Err(Errno::AGAIN), _) => {}
+            (Err(errno), _) => self.doom(peer, errno, "a fence could not be asked for".to_owned()),
         }
-    }
-
-    fn ask_to_settle(&mut self, peer: PeerId) -> Result<(), Errno> {
-        let id = self.operations.insert(peer, OperationKind::Settling);
-        let id = id.ok_or(Errno::AGAIN)?;
-        let asked = self.send(peer, &write_of_nothing(Some(id)), NOTHING, None);
-        self.keep_if(asked, peer, Some(id))
     }
 }
