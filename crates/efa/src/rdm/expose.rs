@@ -31,7 +31,7 @@ impl EfaRdm {
             return Ok(false);
         }
         // Memory that cannot be registered is sent.
-        let Some((memory, regions)) = self.readable_by_peers(frame.body) else {
+        let Some((memory, regions)) = self.readable_by_peers(frame.body)? else {
             return Ok(false);
         };
         let announcement = Announcement {
@@ -61,19 +61,25 @@ impl EfaRdm {
     }
 
     /// Returns how peers name memory, and the registrations that this takes: none where the application has registered it for such reads, and passed its
-    /// descriptor.
-    fn readable_by_peers(&self, body: &Iov) -> Option<(Pieces, Vec<Mr>)> {
+    /// descriptor. `None` if the device does not register it, or it is in too many pieces.
+    ///
+    /// # Errors
+    /// `INVAL` if a region that the application has named is closed.
+    fn readable_by_peers(&self, body: &Iov) -> Result<Option<(Pieces, Vec<Mr>)>, Errno> {
         if let Some(described) = self.domain.described(body, Access::REMOTE_READ) {
             let piece = Piece {
                 addr: described.piece.address(),
                 len: body.len() as u64,
                 key: described.rkey.into(),
             };
-            return Some((Pieces::new([piece])?, Vec::new()));
+            return Ok(Pieces::new([piece]).map(|memory| (memory, Vec::new())));
         }
-        let regions = self.register_with(body, Access::REMOTE_READ).ok()?;
-        let memory = Pieces::new(regions.iter().map(piece))?;
-        Some((memory, regions))
+        self.domain.hold(body).map(drop)?;
+        let Ok(regions) = self.register_with(body, Access::REMOTE_READ) else {
+            return Ok(None);
+        };
+        let memory = Pieces::new(regions.iter().map(piece));
+        Ok(memory.map(|memory| (memory, regions)))
     }
 
     /// Sends an announcement, which has no data.

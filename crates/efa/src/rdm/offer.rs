@@ -17,8 +17,6 @@ impl EfaRdm {
         peer: PeerId,
         frame: &Frame<'_>,
     ) -> Result<(), Errno> {
-        // Not kept: to expose memory asks for the regions itself.
-        self.domain.hold(frame.body).map(drop)?;
         if self.expose(peer, frame)? {
             return Ok(());
         }
@@ -145,8 +143,6 @@ impl EfaRdm {
     }
 
     pub(super) fn announce_write(&mut self, peer: PeerId, frame: &Frame<'_>) -> Result<(), Errno> {
-        // Not kept: to expose memory asks for the regions itself.
-        self.domain.hold(frame.body).map(drop)?;
         if self.expose(peer, frame)? {
             return Ok(());
         }
