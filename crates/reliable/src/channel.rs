@@ -27,6 +27,9 @@ const ACK_EVERY: u32 = 8;
 const ACK_DELAY: Duration = Duration::from_micros(100);
 /// Keepalive interval: time without a packet from the peer after which a probe asks for one.
 const QUIET: Duration = Duration::from_secs(1);
+/// Number of Byes when a channel is closed: the last acknowledgement may travel in them only, and no packet can follow them.
+const BYES: usize = 2;
+
 /// How long this end goes on sending Hellos to a peer whose host reports that no endpoint listens (yet).
 const REFUSALS: Duration = Duration::from_secs(3);
 
@@ -604,10 +607,14 @@ impl Channel {
         }
     }
 
-    /// Closes the channel with a Bye to the peer; what has not arrived is lost.
+    /// Closes the channel with Byes to the peer; what has not arrived is lost.
     pub fn close(&mut self, now: Instant, writer: &mut impl PacketWriter) {
-        if (self.is_open() || self.unconfirmed) && writer.has_room() {
-            writer.send(&self.header(PacketKind::Bye, now).emit(), &[]);
+        if self.is_open() || self.unconfirmed {
+            for _ in 0..BYES {
+                if writer.has_room() {
+                    writer.send(&self.header(PacketKind::Bye, now).emit(), &[]);
+                }
+            }
         }
         self.ended.get_or_insert(CloseReason::Closed);
     }

@@ -17,6 +17,7 @@ use core::time::Duration;
 use std::vec::Vec;
 
 use oxifabric_types::Instant;
+use oxifabric_wire::reliable::packet::PacketKind;
 use proptest::prelude::*;
 
 use self::network::{Faults, Network, Side};
@@ -54,7 +55,7 @@ fn bytes_arrive_over_a_clean_network() {
 fn a_lost_packet_is_sent_again_alone() {
     let mut network = Network::new(2, CLEAN);
     network.open();
-    network.drop_next_data = 1;
+    network.drop_next = Some(PacketKind::Data);
     network.run_until(Duration::from_secs(5), |network| {
         network.write_up_to([40_000, 0]);
         network.ends[1].arrived == 40_000 && network.ends[0].channel.is_done()
@@ -81,7 +82,7 @@ fn a_late_packet_tells_no_time() {
     }
     network.run_for(4000 * MS);
     let start = network.now;
-    network.drop_next_data = 1;
+    network.drop_next = Some(PacketKind::Data);
     network.run_until(Duration::from_secs(2), |network| {
         network.write_up_to([80_100, 0]);
         network.ends[1].arrived == 80_100
@@ -220,6 +221,20 @@ fn a_goodbye_acknowledges() {
     network.run_for(CLEAN.delay);
     assert_eq!(network.ends[1].arrived, 1000);
     assert!(!network.ends[0].channel.is_done());
+    network.close(Side::B);
+    network.run_for(CLEAN.delay);
+    assert_eq!(network.ends[0].ended, Some(CloseReason::Closed));
+    assert!(network.ends[0].channel.is_done());
+}
+
+/// Or else the peer, which has not heard that its last bytes arrived, finds only that no endpoint listens any more.
+#[test]
+fn a_goodbye_that_is_lost_is_said_again() {
+    let mut network = Network::new(13, CLEAN);
+    network.open();
+    network.write_up_to([1000, 0]);
+    network.run_for(CLEAN.delay);
+    network.drop_next = Some(PacketKind::Bye);
     network.close(Side::B);
     network.run_for(CLEAN.delay);
     assert_eq!(network.ends[0].ended, Some(CloseReason::Closed));

@@ -133,7 +133,8 @@ impl<P: PacketPort> ReliableLink<P> {
                 let name = self.name_for(handshake.from);
                 self.invite(packet, name, handshake.from);
             }
-            (PacketKind::Hello | PacketKind::Unknown, _) => {}
+            // That the channel of a Bye is unknown is no news for its source.
+            (PacketKind::Hello | PacketKind::Unknown | PacketKind::Bye, _) => {}
             (PacketKind::Welcome, Some(handshake)) if self.is_invited(packet.to) => {
                 return self.admit(packet.to, &handshake, sink);
             }

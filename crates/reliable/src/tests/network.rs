@@ -40,8 +40,8 @@ pub(super) struct Network {
     pub(super) cut: bool,
     /// The second end does not open by itself.
     pub(super) accept_only: bool,
-    /// Number of data packets to come that are lost.
-    pub(super) drop_next_data: u32,
+    /// The next packet of this kind is lost.
+    pub(super) drop_next: Option<PacketKind>,
     /// The next data packet is so late.
     pub(super) next_data_late: Duration,
     /// Longer packets vanish.
@@ -115,7 +115,7 @@ impl Network {
             now,
             cut: false,
             accept_only: true,
-            drop_next_data: 0,
+            drop_next: None,
             next_data_late: Duration::ZERO,
             carries: usize::MAX,
             longest: 0,
@@ -318,8 +318,8 @@ impl Network {
     fn dispatch(&mut self, from: usize, out: Out) {
         for bytes in out.0 {
             let is_data = bytes[0] == Packet::new(PacketKind::Data, 0).emit()[0];
-            if is_data && self.drop_next_data > 0 {
-                self.drop_next_data -= 1;
+            let kind_byte = |kind| Packet::new(kind, 0).emit()[0];
+            if (self.drop_next.take_if(|kind| kind_byte(*kind) == bytes[0])).is_some() {
                 continue;
             }
             self.longest = self.longest.max(bytes.len());
