@@ -80,7 +80,9 @@ impl EfaRdm {
     fn handle(&mut self, peer: PeerId, content: &Content<'_>, bytes: &[u8], sink: &mut impl Sink) {
         let taken = match ordered(content) {
             Some(number) => return self.handle_ordered(peer, number, content, bytes, sink),
-            None if is_request(content) && self.is_stalled(peer) => Taken::Stalled,
+            None if is_request(content) && self.is_behind(peer, content) => {
+                return self.hold(peer, |row| row.backlog.push(bytes));
+            }
             None => self.take(peer, content, sink),
         };
         match taken {
@@ -116,7 +118,7 @@ impl EfaRdm {
         }
         match row.order.turn(number) {
             Turn::Over => {}
-            Turn::Now if !row.is_stalled && !row.order.is_ready() => {
+            Turn::Now if !row.is_stalled && row.backlog.is_empty() && !row.order.is_ready() => {
                 self.take_turn(peer, content, bytes, sink);
                 self.take_turns(peer, sink);
             }
@@ -237,6 +239,13 @@ impl EfaRdm {
                 break;
             };
             if let Ok(Packet { content, .. }) = Packet::decode(&bytes) {
+                if asks_to_settle(&content) {
+                    count += self.take_turns(peer, sink);
+                    if self.is_stalled(peer) {
+                        self.hold(peer, |row| row.backlog.put_back(bytes));
+                        break;
+                    }
+                }
                 match self.take(peer, &content, sink) {
                     Taken::Done => {}
                     Taken::Broken => self.broken(peer, &content),
@@ -253,6 +262,15 @@ impl EfaRdm {
 
     fn is_stalled(&self, peer: PeerId) -> bool {
         self.peers.get(peer).is_none_or(|row| row.is_stalled)
+    }
+
+    /// Returns whether a request that has no place in the order of messages and atomics comes after others that wait.
+    fn is_behind(&self, peer: PeerId, content: &Content<'_>) -> bool {
+        self.peers.get(peer).is_none_or(|row| {
+            row.is_stalled
+                || !row.backlog.is_empty()
+                || (row.order.is_ready() && asks_to_settle(content))
+        })
     }
 
     /// Changes what is kept of a peer, and counts what waits there for the engine.
@@ -296,6 +314,11 @@ const fn ordered(content: &Content<'_>) -> Option<u32> {
         Content::Atomic(atomic) => Some(atomic.number),
         _ => None,
     }
+}
+
+/// Returns whether a peer asks to be told when everything that came before is done, atomics too: by a write of nothing that wants a receipt.
+fn asks_to_settle(content: &Content<'_>) -> bool {
+    matches!(content, Content::Write(write) if write.wants_receipt && write.targets.all().is_empty())
 }
 
 const fn is_request(content: &Content<'_>) -> bool {

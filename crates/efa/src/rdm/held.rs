@@ -60,6 +60,10 @@ impl Backlog {
         self.packets.push_front(packet);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
