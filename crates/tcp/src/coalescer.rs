@@ -1,7 +1,8 @@
 //! Coalescing: which frames wait for others to leave with them. Hot path.
 //!
-//! A lone frame leaves at once. What is posted to the same peer behind it, before the endpoint is polled again, waits
-//! for that poll; and whatever a poll itself gives rise to leaves when the poll ends. Nothing waits while a thread
+//! A lone frame leaves at once, and so does a second one: many programs post two between two polls, an answer and the next
+//! request, and two calls send these either way. What is posted to the same peer behind them, before the endpoint is polled again, waits
+//! for that poll, and from the second one on where there were more the last time; and whatever a poll itself gives rise to leaves when the poll ends. Nothing waits while a thread
 //! sleeps until the endpoint has events. [`crate::flusher`] sees to it that nothing waits for long; what a poll itself
 //! holds back does not need it.
 
@@ -21,6 +22,38 @@ impl PollUnderway {
     #[inline]
     fn set(&self, underway: bool) {
         self.0.store(underway, Ordering::Relaxed);
+    }
+}
+
+/// Number of frames that leave at once, each by itself, unless more are expected.
+const FEW: u32 = 2;
+
+/// The frames that were posted to one peer between two polls.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PostRun {
+    /// The turn in which the last one was posted.
+    pub(crate) turn: u32,
+    /// Number of them in that turn.
+    count: u32,
+    /// Whether they were more than a few in the turn before in which there were any.
+    follows_many: bool,
+}
+
+impl PostRun {
+    /// Counts a frame that is posted in a turn; returns whether it belongs to a run that is worth waiting for.
+    #[inline]
+    fn goes_on(&mut self, turn: u32) -> bool {
+        if self.turn != turn {
+            let follows_many = self.count > FEW;
+            *self = Self {
+                turn,
+                count: 1,
+                follows_many,
+            };
+            return false;
+        }
+        self.count = self.count.saturating_add(1);
+        self.follows_many || self.count > FEW
     }
 }
 
@@ -77,11 +110,11 @@ impl Coalescer {
         self.turn
     }
 
-    /// Returns whether a frame is held back. `last` is the turn in which something was posted to the same peer before.
+    /// Returns whether a frame is held back. `run` is what was posted to the same peer before.
     #[inline]
-    pub(crate) fn coalesces(&self, last: &mut u32) -> bool {
-        let follows = std::mem::replace(last, self.turn) == self.turn;
-        self.wanted && (self.polling.get() || (follows && !self.resting))
+    pub(crate) fn coalesces(&self, run: &mut PostRun) -> bool {
+        let goes_on = run.goes_on(self.turn);
+        self.wanted && (self.polling.get() || (goes_on && !self.resting))
     }
 }
 
@@ -89,48 +122,59 @@ impl Coalescer {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_lone_frame_leaves_at_once_and_others_wait_for_the_poll() {
-        let mut coalescer = Coalescer::new(true);
-        let (mut a, mut b) = (0, 0);
-        assert!(!coalescer.coalesces(&mut a));
-        assert!(coalescer.coalesces(&mut a));
-        assert!(!coalescer.coalesces(&mut b), "another peer");
+    /// Posts so many frames in a turn; returns how many of them leave at once.
+    fn post(coalescer: &mut Coalescer, run: &mut PostRun, frames: u32) -> usize {
         coalescer.begin();
         coalescer.end();
-        assert!(!coalescer.coalesces(&mut a));
-        assert!(coalescer.coalesces(&mut a));
+        (0..frames).filter(|_| !coalescer.coalesces(run)).count()
+    }
+
+    #[test]
+    fn few_frames_leave_at_once_and_others_wait_for_the_poll() {
+        let mut coalescer = Coalescer::new(true);
+        let (mut a, mut b) = (PostRun::default(), PostRun::default());
+        assert_eq!(post(&mut coalescer, &mut a, 1), 1);
+        assert_eq!(post(&mut coalescer, &mut a, 2), 2);
+        assert_eq!(post(&mut coalescer, &mut a, 64), 2);
+        assert!(!coalescer.coalesces(&mut b), "another peer");
+    }
+
+    #[test]
+    fn the_second_frame_waits_where_many_are_expected() {
+        let mut coalescer = Coalescer::new(true);
+        let mut run = PostRun::default();
+        assert_eq!(post(&mut coalescer, &mut run, 3), 2);
+        assert_eq!(post(&mut coalescer, &mut run, 64), 1);
+        assert_eq!(post(&mut coalescer, &mut run, 0), 0);
+        assert_eq!(post(&mut coalescer, &mut run, 2), 1);
+        assert_eq!(post(&mut coalescer, &mut run, 2), 2, "there were few");
     }
 
     #[test]
     fn what_a_poll_gives_rise_to_leaves_with_its_end() {
         let mut coalescer = Coalescer::new(true);
+        let mut run = PostRun::default();
         coalescer.begin();
-        assert!(coalescer.coalesces(&mut 0));
+        assert!(coalescer.coalesces(&mut run));
         coalescer.end();
-        assert!(!coalescer.coalesces(&mut 0));
+        assert!(!coalescer.coalesces(&mut run));
     }
 
     #[test]
     fn nothing_waits_while_a_thread_sleeps() {
         let mut coalescer = Coalescer::new(true);
-        let mut last = 0;
+        let mut run = PostRun::default();
         coalescer.rest();
-        assert!(!coalescer.coalesces(&mut last));
-        assert!(!coalescer.coalesces(&mut last));
-        coalescer.begin();
-        coalescer.end();
-        assert!(!coalescer.coalesces(&mut last));
-        assert!(coalescer.coalesces(&mut last));
+        assert!((0..5).all(|_| !coalescer.coalesces(&mut run)));
+        assert_eq!(post(&mut coalescer, &mut run, 3), 1);
     }
 
     #[test]
     fn nothing_waits_if_the_application_does_not_want_it() {
         let mut coalescer = Coalescer::new(false);
-        let mut last = 0;
-        assert!(!coalescer.coalesces(&mut last));
-        assert!(!coalescer.coalesces(&mut last));
+        let mut run = PostRun::default();
+        assert_eq!(post(&mut coalescer, &mut run, 5), 5);
         coalescer.begin();
-        assert!(!coalescer.coalesces(&mut last));
+        assert!(!coalescer.coalesces(&mut run));
     }
 }

@@ -10,7 +10,7 @@ use oxifabric_tcp_stream::tx::Tx;
 use oxifabric_types::Instant;
 
 use crate::cm::Negotiated;
-use crate::coalescer::PollUnderway;
+use crate::coalescer::{PollUnderway, PostRun};
 use crate::flusher::{self, FlusherGuard};
 use crate::rx::LARGE_LEN;
 use crate::shared_tx::SharedTx;
@@ -43,8 +43,8 @@ pub(crate) struct Conn {
     pub(crate) unconfirmed: bool,
     /// Since when the peer has not answered repeated transmissions.
     pub(crate) silent_since: Option<Instant>,
-    /// The turn of the endpoint in which something was posted last.
-    pub(crate) turn: u32,
+    /// What was posted last between two polls of the endpoint.
+    pub(crate) posts: PostRun,
     /// Number of large bodies posted in that turn.
     burst: u32,
 }
@@ -66,7 +66,7 @@ impl Conn {
             interest: Interest::default(),
             unconfirmed: false,
             silent_since: None,
-            turn: 0,
+            posts: PostRun::default(),
             burst: 0,
         }
     }
@@ -80,7 +80,7 @@ impl Conn {
     /// because enough large ones were posted.
     #[inline]
     pub(crate) const fn is_beyond_burst(&mut self, frame: &Frame<'_>, turn: u32) -> bool {
-        if self.turn != turn {
+        if self.posts.turn != turn {
             self.burst = 0;
         }
         if frame.len < LARGE_LEN || !frame.header.kind.carries_body() {

@@ -114,7 +114,7 @@ impl ConnDriver {
             self.mark(conns, Due::WRITABLE);
             return Some(Err(PostError::Again));
         }
-        let more = frame.more || conns.coalescer.coalesces(&mut conn.turn);
+        let more = frame.more || conns.coalescer.coalesces(&mut conn.posts);
         match conn.stream.post(frame, token, more) {
             Ok(Ok(posted)) => {
                 conn.unconfirmed = true;
