@@ -20,7 +20,7 @@ pub(crate) enum Visit {
 
 /// The state of an endpoint before the sleep of a thread that does not sleep on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
+pub(crate) enum SleepState {
     /// It was left alone: a thread sleeps on it, or uses it now.
     Attended,
     /// It was left alone: the application has driven it since the last look.
@@ -52,9 +52,9 @@ pub(crate) trait Drive: Sync {
     }
 
     /// Gets the endpoint ready for the sleep of a thread that does not sleep on it, with `turn` as for [`Drive::visit`].
-    fn rest(&self, turn: &mut u32) -> Rest {
+    fn prepare_to_sleep(&self, turn: &mut u32) -> SleepState {
         let _ = turn;
-        Rest::Attended
+        SleepState::Attended
     }
 
     /// Returns whether the queue that has entries of its peers' making is left unread.

@@ -60,7 +60,7 @@ use oxifabric_types::{Caps, EpType, Errno, Info};
 
 use crate::absent;
 use crate::domain::Domain;
-use crate::drive::{Drive, Rest, Visit};
+use crate::drive::{Drive, SleepState, Visit};
 use crate::handle::{Fid, Ref, table};
 use crate::passive::{Taken, device_of};
 use crate::provider_entry::msg::Msg;
@@ -264,9 +264,11 @@ impl<P: Provider> Drive for Endpoint<P> {
         state.map_or(Visit::Attended, |mut state| state.visit(turn))
     }
 
-    fn rest(&self, turn: &mut u32) -> Rest {
+    fn prepare_to_sleep(&self, turn: &mut u32) -> SleepState {
         let state = self.state.try_lock();
-        state.map_or(Rest::Attended, |mut state| state.rest(turn))
+        state.map_or(SleepState::Attended, |mut state| {
+            state.prepare_to_sleep(turn)
+        })
     }
 
     fn fd(&self) -> RawFd {

@@ -157,8 +157,8 @@ impl DomainProgress {
 
     /// Gets the endpoints that the caller does not drive ready for its sleep, which `bell` ends; false when one has something to
     /// do. Call it without locks in hand.
-    pub(crate) fn others_rest(&self, bell: &Doorbell, is_watching: &AtomicBool) -> bool {
-        self.is_automatic() || self.rounds.rest(bell, is_watching)
+    pub(crate) fn others_may_sleep(&self, bell: &Doorbell, is_watching: &AtomicBool) -> bool {
+        self.is_automatic() || self.rounds.prepare_to_sleep(bell, is_watching)
     }
 
     /// Notes that a queue or counter is gone whose bell watched other endpoints.

@@ -84,7 +84,7 @@ impl QueueEndpoints {
         }
         bell.arm();
         self.progress();
-        let quiet = self.list.arm() && self.others_rest(bell) && empty();
+        let quiet = self.list.arm() && self.others_may_sleep(bell) && empty();
         if !quiet {
             // Another thread may sleep on the same bell, and this one has cleared it.
             bell.wake();
@@ -93,9 +93,9 @@ impl QueueEndpoints {
     }
 
     /// Gets the other endpoints of the domain ready for sleep; they wake the sleeper by its bell.
-    fn others_rest(&self, bell: &Doorbell) -> bool {
+    fn others_may_sleep(&self, bell: &Doorbell) -> bool {
         let progress = self.progress.as_ref();
-        progress.is_none_or(|progress| progress.others_rest(bell, &self.watches_others))
+        progress.is_none_or(|progress| progress.others_may_sleep(bell, &self.watches_others))
     }
 
     /// Returns how long to sleep at a time.

@@ -6,7 +6,7 @@
 //! - `peers`: what is kept of a peer, and which one a packet is from; `order`: the order of messages over a wire without order.
 //! - `rdma`: reads and writes that the device carries out, which are in the `access_table`, and `reach`, with which peers it does; `expose`: what peers' devices read of this end.
 //! - `ended`: what the device has done, or is to do again, and `repeats`, when. `parts`: messages of which the device has packets; `waiting`: peers that wait for buffers.
-//! - `deferred`: what is put off to the next poll; `rest`: when a poll has nothing to do but to look at the queue.
+//! - `deferred`: what is put off to the next poll; `idle_period`: when a poll has nothing to do but to look at the queue.
 //! - `settle`: what a fence waits for beyond the ends of operations.
 //! - `operations`: the ids that packets name; `liveness`: peers that are gone.
 
@@ -19,6 +19,7 @@ mod device;
 mod ended;
 mod expose;
 mod held;
+mod idle_period;
 mod link;
 mod liveness;
 mod medium;
@@ -31,7 +32,6 @@ mod rdma;
 mod reach;
 mod repeats;
 mod reply;
-mod rest;
 mod send;
 mod settle;
 mod take;
@@ -50,11 +50,11 @@ use crate::domain::EfaDomain;
 use crate::sys::{ReceiveBuffers, WaitSet};
 use access_table::Accesses;
 use deferred::Deferred;
+use idle_period::IdlePeriod;
 use operations::Operations;
 use parts::Parts;
 use peers::Peers;
 use reach::Reach;
-use rest::Rest;
 use tx::TxPool;
 use waiting::Waiting;
 
@@ -107,7 +107,7 @@ pub struct EfaRdm {
     stalled_bytes: usize,
     now: Instant,
     look_at: Instant,
-    rest: Rest,
+    idle_period: IdlePeriod,
     /// No peer was awaited at the last look, and nothing has happened since.
     is_quiet: bool,
     wait: WaitSet,

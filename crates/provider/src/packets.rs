@@ -109,7 +109,7 @@ impl<P: PacketDevice> Device for ReliableLink<P> {
     fn arm(&mut self) -> bool {
         let now = self.port().now();
         let due = self.due();
-        self.rest(due);
+        self.note_sleep(due);
         match due {
             Instant::END => self.port_mut().arm(None),
             due if due <= now => false,
@@ -121,7 +121,7 @@ impl<P: PacketDevice> Device for ReliableLink<P> {
     fn posted(&mut self) {
         if self.is_timer_late() {
             let (now, due) = (self.port().now(), self.due());
-            self.rest(due);
+            self.note_sleep(due);
             self.port_mut().arm(Some(due.since(now)));
         }
     }

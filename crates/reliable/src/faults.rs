@@ -121,7 +121,7 @@ impl<P: PacketPort> PacketPort for Faulty<P> {
     }
 
     #[inline]
-    fn rest(&mut self, due: Instant) {
-        self.port.rest(due);
+    fn set_due(&mut self, due: Instant) {
+        self.port.set_due(due);
     }
 }

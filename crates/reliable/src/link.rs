@@ -110,7 +110,7 @@ pub trait PacketPort {
 
     /// Sets when there is something to do next, if no packet comes: called after each poll, and when that becomes earlier.
     #[inline]
-    fn rest(&mut self, due: Instant) {
+    fn set_due(&mut self, due: Instant) {
         let _ = due;
     }
 }
@@ -253,7 +253,7 @@ impl<P: PacketPort> Link for ReliableLink<P> {
             Event::Ended(_) => self.warm(id),
             _ => self.set_timer(id),
         }
-        self.port.rest(self.due());
+        self.port.set_due(self.due());
         Ok(posted)
     }
 
@@ -320,7 +320,7 @@ impl<P: PacketPort> Link for ReliableLink<P> {
             events += self.step(id, sink);
         }
         self.port.flush();
-        self.port.rest(self.due());
+        self.port.set_due(self.due());
         events
     }
 
@@ -401,11 +401,11 @@ impl<P: PacketPort> ReliableLink<P> {
     }
 
     /// Takes note that a thread is going to sleep until the port has news, or until this deadline.
-    pub fn rest(&mut self, until: Instant) {
-        self.coalescer.rest(until);
+    pub fn note_sleep(&mut self, until: Instant) {
+        self.coalescer.note_sleep(until);
     }
 
-    /// Returns whether the timer armed by [`ReliableLink::rest`] is later than the next deadline.
+    /// Returns whether the timer armed by [`ReliableLink::note_sleep`] is later than the next deadline.
     #[inline]
     pub fn is_timer_late(&self) -> bool {
         self.coalescer.is_timer_late(self.due())
@@ -623,7 +623,7 @@ impl<P: PacketPort> ReliableLink<P> {
         {
             peer.hot = true;
             self.hot.push(id);
-            self.port.rest(Instant::default());
+            self.port.set_due(Instant::default());
         }
     }
 

@@ -233,8 +233,8 @@ impl Network {
     }
 
     /// Ends a poll of the endpoint at a place, which wants to be polled again at `due`, if no packet comes before.
-    pub fn rest(&mut self, place: Place, due: Instant, busy: bool) {
-        if let Some(at) = self.nodes.rest(place, due, busy, self.now) {
+    pub fn set_due(&mut self, place: Place, due: Instant, busy: bool) {
+        if let Some(at) = self.nodes.set_due(place, due, busy, self.now) {
             self.schedule(at, What::Timer(place));
         }
     }

@@ -156,8 +156,8 @@ impl PacketPort for SimPort {
         self.station.begin(&mut self.inbox)
     }
 
-    fn rest(&mut self, due: Instant) {
-        self.station.rest(due, !self.inbox.is_empty());
+    fn set_due(&mut self, due: Instant) {
+        self.station.set_due(due, !self.inbox.is_empty());
     }
 }
 

@@ -112,9 +112,9 @@ impl Station {
     }
 
     /// Ends a poll: the endpoint is busy, or wants to be polled again at `due`.
-    pub(crate) fn rest(&self, due: Instant, busy: bool) {
+    pub(crate) fn set_due(&self, due: Instant, busy: bool) {
         self.world
-            .with(|network| network.rest(self.place, due, busy));
+            .with(|network| network.set_due(self.place, due, busy));
     }
 
     /// Notes that a poll had events. It may have been another endpoint's, which drives those of its domain; so the driver of the network,

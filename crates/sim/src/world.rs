@@ -243,10 +243,10 @@ mod tests {
     }
 
     /// Lets an endpoint take what has arrived, and be idle until `due`.
-    fn rest(world: &World, place: Place, due: Instant) {
+    fn set_due(world: &World, place: Place, due: Instant) {
         world.with(|network| {
             network.take(place, &mut std::collections::VecDeque::new());
-            network.rest(place, due, false);
+            network.set_due(place, due, false);
         });
     }
 
@@ -259,7 +259,7 @@ mod tests {
         // Two links of 8 + 1000 ns; then the other has something to do.
         assert_eq!(hops, [1008, 2016, 2016, 2016]);
         assert_eq!(begin(&world, b).since(BEGIN).as_nanos(), 2016);
-        rest(&world, b, BEGIN.after(Duration::from_secs(5)));
+        set_due(&world, b, BEGIN.after(Duration::from_secs(5)));
         assert_eq!(begin(&world, a).since(BEGIN), Duration::from_secs(5));
         assert!(
             world.nap().is_some(),
@@ -271,7 +271,7 @@ mod tests {
     fn time_goes_on_without_absent_endpoints() {
         let (world, [a, b]) = start();
         let arrived = (0..3).map(|_| begin(&world, a)).max();
-        rest(&world, a, BEGIN.after(Duration::from_millis(1)));
+        set_due(&world, a, BEGIN.after(Duration::from_millis(1)));
         while !world.is_quiescent() {
             assert_eq!(Some(begin(&world, a)), arrived, "it is waited for");
         }
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(world.turn(end), Some(1));
         assert_eq!(world.now().since(BEGIN).as_nanos(), 2016);
         begin(&world, b);
-        rest(&world, b, Instant::END);
+        set_due(&world, b, Instant::END);
         assert_eq!((world.turn(end), world.now()), (None, end));
     }
 
@@ -301,11 +301,11 @@ mod tests {
         world.note_news(a);
         let end = BEGIN.after(Duration::from_secs(1));
         assert_eq!(world.turn(end), Some(1), "there was no driver before");
-        rest(&world, b, Instant::END);
+        set_due(&world, b, Instant::END);
         world.note_news(b);
-        rest(&world, b, Instant::END);
+        set_due(&world, b, Instant::END);
         assert_eq!(world.turn(end), Some(1));
-        rest(&world, b, Instant::END);
+        set_due(&world, b, Instant::END);
         assert_eq!(world.turn(end), None);
     }
 
@@ -320,7 +320,7 @@ mod tests {
             world.nap().is_some_and(|nap| nap < GRACE),
             "one has it to be polled"
         );
-        rest(&world, b, Instant::END);
+        set_due(&world, b, Instant::END);
         assert_eq!(world.nap(), Some(Duration::MAX));
     }
 }

@@ -67,7 +67,7 @@ pub(crate) struct Coalescer {
     /// Whether a poll is under way.
     polling: PollUnderway,
     /// Whether a thread sleeps until the endpoint has events, or is about to.
-    resting: bool,
+    sleeps: bool,
 }
 
 impl Coalescer {
@@ -76,7 +76,7 @@ impl Coalescer {
             wanted,
             turn: 1,
             polling: PollUnderway::default(),
-            resting: false,
+            sleeps: false,
         }
     }
 
@@ -85,7 +85,7 @@ impl Coalescer {
     pub(crate) fn begin(&mut self) {
         self.turn = self.turn.wrapping_add(1);
         self.polling.set(true);
-        self.resting = false;
+        self.sleeps = false;
     }
 
     /// Ends a poll: what was held back leaves now.
@@ -95,8 +95,8 @@ impl Coalescer {
     }
 
     /// Notes that a thread is going to sleep.
-    pub(crate) fn rest(&mut self) {
-        self.resting = true;
+    pub(crate) fn note_sleep(&mut self) {
+        self.sleeps = true;
     }
 
     /// Returns what shows the endpoint's connections whether a poll is under way.
@@ -114,7 +114,7 @@ impl Coalescer {
     #[inline]
     pub(crate) fn coalesces(&self, run: &mut PostRun) -> bool {
         let goes_on = run.goes_on(self.turn);
-        self.wanted && (self.polling.get() || (goes_on && !self.resting))
+        self.wanted && (self.polling.get() || (goes_on && !self.sleeps))
     }
 }
 
@@ -164,7 +164,7 @@ mod tests {
     fn nothing_waits_while_a_thread_sleeps() {
         let mut coalescer = Coalescer::new(true);
         let mut run = PostRun::default();
-        coalescer.rest();
+        coalescer.note_sleep();
         assert!((0..5).all(|_| !coalescer.coalesces(&mut run)));
         assert_eq!(post(&mut coalescer, &mut run, 3), 1);
     }

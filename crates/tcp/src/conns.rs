@@ -120,7 +120,7 @@ impl Conns {
             return false;
         }
         self.visit = true;
-        self.coalescer.rest();
+        self.coalescer.note_sleep();
         self.reactor.set_timer();
         true
     }

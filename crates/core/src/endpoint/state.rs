@@ -19,7 +19,7 @@ use super::memory::Lend;
 use super::srx::SharedSources;
 use super::watch::Watch;
 use crate::av::Av;
-use crate::drive::{Rest, Visit};
+use crate::drive::{SleepState, Visit};
 use crate::handle::Ref;
 use crate::misuse::{self, Call};
 use crate::multicast;
@@ -322,27 +322,27 @@ impl<D: Device> EndpointState<D> {
         }
     }
 
-    /// Gets ready for the sleep of a thread that sleeps on other endpoints, as [`Drive::rest`](crate::drive::Drive::rest).
-    pub(super) fn rest(&mut self, turn: &mut u32) -> Rest {
+    /// Gets ready for the sleep of a thread that sleeps on other endpoints, as [`Drive::prepare_to_sleep`](crate::drive::Drive::prepare_to_sleep).
+    pub(super) fn prepare_to_sleep(&mut self, turn: &mut u32) -> SleepState {
         if self.turns != *turn {
             *turn = self.turns;
             return match self.slept == self.turns {
-                true => Rest::Attended,
-                false => Rest::Driven,
+                true => SleepState::Attended,
+                false => SleepState::Driven,
             };
         }
         if self.slept == self.turns || self.out.is_left_unread() {
-            return Rest::Attended;
+            return SleepState::Attended;
         }
         let events = self.progress();
-        let rest = match events {
-            1.. => Rest::Busy,
-            0 if !self.sleeps => Rest::NoDescriptor,
-            0 if self.arm() => Rest::Armed,
-            0 => Rest::Busy,
+        let state = match events {
+            1.. => SleepState::Busy,
+            0 if !self.sleeps => SleepState::NoDescriptor,
+            0 if self.arm() => SleepState::Armed,
+            0 => SleepState::Busy,
         };
         *turn = self.turns;
-        rest
+        state
     }
 
     /// Lets the device and the domain take note of what a call has posted.

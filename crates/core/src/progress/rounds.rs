@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 
 use oxifabric_abi::FI_WAIT_FD;
 
-use crate::drive::{Drive, Rest, Visit, same};
+use crate::drive::{Drive, SleepState, Visit, same};
 use crate::lock::lock;
 use crate::wait::Doorbell;
 
@@ -42,7 +42,7 @@ pub(super) struct Rounds {
     bell: OnceLock<Option<Doorbell>>,
     /// How many doorbells of queues and counters watch that one.
     watchers: AtomicUsize,
-    /// Some endpoint has no descriptor that wakes a thread ([`Rest::NoDescriptor`]): threads sleep for short times only.
+    /// Some endpoint has no descriptor that wakes a thread ([`SleepState::NoDescriptor`]): threads sleep for short times only.
     needs_polls: AtomicBool,
 }
 
@@ -90,19 +90,19 @@ impl RoundEndpoint {
     }
 
     /// Gets the endpoint ready for the sleep of a thread that sleeps on others; returns whether it is armed, or why not.
-    fn rest(&mut self, bell: &Doorbell) -> Rest {
+    fn prepare_to_sleep(&mut self, bell: &Doorbell) -> SleepState {
         let mut turn = self.turn;
-        let rest = self.get().rest(&mut turn);
+        let state = self.get().prepare_to_sleep(&mut turn);
         self.turn = turn;
         // Whether the application drives it still shows only when it is looked at once more.
-        let was_spared = mem::replace(&mut self.spared, rest == Rest::Driven);
-        match rest {
-            Rest::Driven if !was_spared => return Rest::Busy,
-            Rest::Attended | Rest::Driven => self.watch(bell, false),
-            Rest::Armed => self.watch(bell, true),
-            Rest::Busy | Rest::NoDescriptor => {}
+        let was_spared = mem::replace(&mut self.spared, state == SleepState::Driven);
+        match state {
+            SleepState::Driven if !was_spared => return SleepState::Busy,
+            SleepState::Attended | SleepState::Driven => self.watch(bell, false),
+            SleepState::Armed => self.watch(bell, true),
+            SleepState::Busy | SleepState::NoDescriptor => {}
         }
-        rest
+        state
     }
 
     /// Lets the doorbell watch the endpoint's device, or stops that.
@@ -231,7 +231,7 @@ impl Rounds {
 
     /// Gets the endpoints that no other thread sleeps on ready for the sleep of a thread that will wake up by `bell`; tells
     /// whether there is nothing to do instead. `is_watching` says whether the bell has been told to watch them.
-    pub(super) fn rest(&self, bell: &Doorbell, is_watching: &AtomicBool) -> bool {
+    pub(super) fn prepare_to_sleep(&self, bell: &Doorbell, is_watching: &AtomicBool) -> bool {
         if self.are_few() {
             return true;
         }
@@ -245,10 +245,10 @@ impl Rounds {
         own.arm();
         let (mut quiet, mut needs_polls) = (true, false);
         for visited in &mut lock(&self.state).endpoints {
-            match visited.rest(own) {
-                Rest::Busy => quiet = false,
-                Rest::NoDescriptor => needs_polls = true,
-                Rest::Attended | Rest::Driven | Rest::Armed => {}
+            match visited.prepare_to_sleep(own) {
+                SleepState::Busy => quiet = false,
+                SleepState::NoDescriptor => needs_polls = true,
+                SleepState::Attended | SleepState::Driven | SleepState::Armed => {}
             }
         }
         self.needs_polls.store(needs_polls, Ordering::Relaxed);

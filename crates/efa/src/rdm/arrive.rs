@@ -43,7 +43,7 @@ impl EfaRdm {
                 "a packet of a source that cannot be told was dropped"
             );
             // It may have a row all the same, with which there are many.
-            self.rest.end();
+            self.idle_period.end();
             return;
         };
         if packet.sender.address.is_some() {
@@ -72,7 +72,7 @@ impl EfaRdm {
         if let Some(row) = self.peers.get_mut(peer) {
             row.owes_handshake = true;
             self.attention.push(peer);
-            self.rest.end();
+            self.idle_period.end();
         }
     }
 

@@ -100,7 +100,7 @@ impl EfaRdm {
     /// Puts something off to the next poll.
     pub(super) fn defer(&mut self, deferred: Deferred) {
         self.deferred.push_back(deferred);
-        self.rest.end();
+        self.idle_period.end();
     }
 
     /// Puts off what could not be sent now.

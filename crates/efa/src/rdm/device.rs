@@ -19,12 +19,12 @@ use oxifabric_types::{Address, EfaAddress, EpType, Errno, Info, Instant, PeerId}
 use super::EfaRdm;
 use super::access_table::Accesses;
 use super::deferred::Deferred;
+use super::idle_period::IdlePeriod;
 use super::link::limits;
 use super::operations::Operations;
 use super::parts::Parts;
 use super::peers::Peers;
 use super::reach::{self, Reach};
-use super::rest::Rest;
 use super::tx::TxPool;
 use super::waiting::Waiting;
 use crate::domain::EfaDomain;
@@ -109,7 +109,7 @@ impl Device for EfaRdm {
             stalled_bytes: 0,
             now: clock::now(),
             look_at: Instant::from_nanos(0),
-            rest: Rest::default(),
+            idle_period: IdlePeriod::default(),
             is_quiet: true,
             wait,
             header: Vec::new(),
@@ -129,7 +129,7 @@ impl Device for EfaRdm {
             .assume(reach::index(self.reach.before_handshake()));
         self.qp.activate(PORT, change)?;
         self.is_active = true;
-        self.rest.end();
+        self.idle_period.end();
         self.post_receives();
         Ok(())
     }
@@ -190,7 +190,7 @@ impl Device for EfaRdm {
         };
         let peer = self.peers.number(&self.domain, at)?;
         self.peers.table.name(peer);
-        self.rest.end();
+        self.idle_period.end();
         Ok(peer)
     }
 
@@ -246,7 +246,7 @@ impl Device for EfaRdm {
     fn discards(&mut self) -> bool {
         self.is_closing = true;
         self.tx.hasten(self.now);
-        self.rest.end();
+        self.idle_period.end();
         self.deferred.retain(Deferred::is_owed);
         self.operations.withdraw();
         self.accesses.give_up(Errno::CANCELED);

@@ -113,7 +113,7 @@ impl EfaRdm {
         match fate {
             Fate::Again => {
                 self.tx.not_ready(wr_id, self.now);
-                self.rest.end();
+                self.idle_period.end();
             }
             Fate::Ends(why) => self.give_up(wr_id, why, sink),
             Fate::Fails => self.fail_not_ready(wr_id, sink),

@@ -92,7 +92,7 @@ impl EfaRdm {
             rx.post(&self.qp);
         }
         if rx.is_due() {
-            self.rest.end();
+            self.idle_period.end();
         }
     }
 }

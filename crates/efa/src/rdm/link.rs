@@ -116,21 +116,24 @@ impl Link for EfaRdm {
     #[inline(always)]
     fn poll(&mut self, now: Instant, sink: &mut impl Sink) -> usize {
         self.now = now;
-        let rests = self.rest.lasts(now);
-        debug_assert!(!rests || self.has_nothing_to_do(), "a rest was not ended");
+        let is_idle = self.idle_period.lasts(now);
+        debug_assert!(
+            !is_idle || self.has_nothing_to_do(),
+            "an idle period was not ended"
+        );
         let mut events = 0;
-        if !rests {
+        if !is_idle {
             self.forget_departed(sink);
             events += self.tell_deferred(sink);
             events += self.attend(sink);
             events += self.take_polled(sink);
         }
         let count = self.take_completions(sink, &mut events);
-        if rests && count == 0 {
+        if is_idle && count == 0 {
             return 0;
         }
-        // What completions put off has ended the rest.
-        if self.rest.lasts(now) {
+        // What completions put off has ended the idle period.
+        if self.idle_period.lasts(now) {
             self.is_quiet &= events == 0;
             self.post_receives();
             return events;
@@ -142,7 +145,7 @@ impl Link for EfaRdm {
         if self.peers.get(peer).is_some_and(|row| row.is_stalled) {
             self.hold(peer, |row| row.is_stalled = false);
             self.attention.push(peer);
-            self.rest.end();
+            self.idle_period.end();
         }
     }
 
@@ -151,7 +154,7 @@ impl Link for EfaRdm {
         let has_met = row.is_some_and(|row| row.has_met && row.gone.is_none());
         if has_met {
             self.doom(peer, Errno::CONNRESET, why.to_owned());
-            self.rest.end();
+            self.idle_period.end();
         }
         has_met
     }
@@ -169,8 +172,8 @@ impl EfaRdm {
         self.post_receives();
         self.unblock(sink);
         match self.has_nothing_to_do() {
-            true => self.rest.begin(self.look_at),
-            false => self.rest.end(),
+            true => self.idle_period.begin(self.look_at),
+            false => self.idle_period.end(),
         }
         events
     }
@@ -205,7 +208,7 @@ impl EfaRdm {
             && !row.is_blocked
         {
             row.is_blocked = true;
-            self.rest.end();
+            self.idle_period.end();
             // A thread may sleep already, and knows of nothing that waits for the end of the turn.
             if let Some(end) = self.waiting.push(peer) {
                 self.wait.set_by(end);
@@ -290,7 +293,7 @@ impl EfaRdm {
                 }
             }
         }
-        self.rest.end();
+        self.idle_period.end();
     }
 
     /// Handles the completion that the poll is at; returns whether anything has happened.

@@ -25,7 +25,7 @@ impl EfaRdm {
             log::info!("efa", EpCtrl, "connection lost: {reason}");
             self.peers.directory().explain(peer, Some(reason));
             self.doomed.push((peer, why));
-            self.rest.end();
+            self.idle_period.end();
         }
     }
 

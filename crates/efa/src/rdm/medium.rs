@@ -44,7 +44,7 @@ impl EfaRdm {
         let packets = frame.body.len().div_ceil(self.part_max().max(1));
         if self.tx.room() < packets {
             self.waiting.keep(peer, packets);
-            self.rest.end();
+            self.idle_period.end();
             return Err(Errno::AGAIN);
         }
         let lent = self.lent(frame);

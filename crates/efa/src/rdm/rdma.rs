@@ -35,7 +35,7 @@ enum Step {
     /// There may be another one.
     More,
     /// There is none, or none now.
-    Rest,
+    NoMore,
     /// The device takes none now.
     Blocked,
 }
@@ -253,7 +253,7 @@ impl EfaRdm {
         loop {
             match self.post_piece(id) {
                 Step::More => {}
-                Step::Rest => return Ok(id),
+                Step::NoMore => return Ok(id),
                 Step::Blocked => {
                     self.wait_for_more(id);
                     return Ok(id);
@@ -301,13 +301,13 @@ impl EfaRdm {
         let most = self.domain.hardware.efa.max_rdma_len.max(1) as usize;
         let buffer = self.tx.buffer_len();
         let Some(access) = self.accesses.get_mut(id) else {
-            return Step::Rest;
+            return Step::NoMore;
         };
         let Some((piece, request)) = access.next(most, buffer) else {
-            return Step::Rest;
+            return Step::NoMore;
         };
         let Some(row) = self.peers.get_mut(access.peer) else {
-            return Step::Rest;
+            return Step::NoMore;
         };
         row.has_met = true;
         let sent = Sent {
@@ -339,7 +339,7 @@ impl EfaRdm {
                 if access.is_over() {
                     self.defer(Deferred::Accessed(id));
                 }
-                Step::Rest
+                Step::NoMore
             }
         }
     }
@@ -347,7 +347,7 @@ impl EfaRdm {
     /// Has an access wait for more of it to be posted.
     fn wait_for_more(&mut self, id: u32) {
         self.accesses.ready.push_back(id);
-        self.rest.end();
+        self.idle_period.end();
     }
 
     /// Asks the device for more of the accesses that wait for it, in turns.
@@ -370,7 +370,7 @@ impl EfaRdm {
                     self.accesses.ready.push_back(id);
                     has_posted = true;
                 }
-                Step::Rest => {}
+                Step::NoMore => {}
                 Step::Blocked => {
                     self.accesses.ready.push_front(id);
                     break;

@@ -31,7 +31,7 @@ impl EfaRdm {
             self.ask_to_settle(peer);
         }
         self.is_quiet = false;
-        self.rest.end();
+        self.idle_period.end();
         let _again = self.block(peer);
         false
     }

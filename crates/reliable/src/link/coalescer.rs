@@ -14,7 +14,7 @@ pub(super) struct Coalescer {
     /// Whether a poll is under way.
     polling: bool,
     /// Deadline until which a thread sleeps, if the endpoint has no events before.
-    rests_until: Option<Instant>,
+    sleeps_until: Option<Instant>,
     /// Whether something is held back.
     pub(super) holds: bool,
 }
@@ -24,7 +24,7 @@ impl Coalescer {
         Self {
             turn: 1,
             polling: false,
-            rests_until: None,
+            sleeps_until: None,
             holds: false,
         }
     }
@@ -34,7 +34,7 @@ impl Coalescer {
     pub(super) fn begin(&mut self) {
         self.turn = self.turn.wrapping_add(1);
         self.polling = true;
-        self.rests_until = None;
+        self.sleeps_until = None;
     }
 
     /// Ends a poll: what was held back leaves now.
@@ -45,20 +45,20 @@ impl Coalescer {
     }
 
     /// Takes note that a thread is going to sleep, at most until this deadline.
-    pub(super) fn rest(&mut self, until: Instant) {
-        self.rests_until = Some(until);
+    pub(super) fn note_sleep(&mut self, until: Instant) {
+        self.sleeps_until = Some(until);
     }
 
     /// Returns whether a thread sleeps beyond `due`.
     #[inline]
     pub(super) fn is_timer_late(&self, due: Instant) -> bool {
-        self.rests_until.is_some_and(|until| due < until)
+        self.sleeps_until.is_some_and(|until| due < until)
     }
 
     /// Returns whether a frame is held back. `last` is the turn in which something was posted to the same peer before.
     #[inline]
     pub(super) fn coalesces(&self, last: &mut u32) -> bool {
         let follows = core::mem::replace(last, self.turn) == self.turn;
-        self.polling || (follows && self.rests_until.is_none())
+        self.polling || (follows && self.sleeps_until.is_none())
     }
 }

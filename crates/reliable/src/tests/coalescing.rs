@@ -51,7 +51,7 @@ fn full_packets_do_not_wait() {
 fn nothing_waits_while_a_thread_sleeps() {
     let mut fabric = acquainted();
     fabric.poll(0);
-    fabric.ends[0].link.rest(Instant::END);
+    fabric.ends[0].link.note_sleep(Instant::END);
     assert_eq!(post(&mut fabric, 5), 5);
     assert!(!fabric.ends[0].link.holds_back());
     assert!(

@@ -235,7 +235,7 @@ impl Nodes {
     }
 
     /// Remembers when an endpoint wants to be polled; returns when an event is due for it.
-    pub(super) fn rest(
+    pub(super) fn set_due(
         &mut self,
         place: Place,
         due: Instant,

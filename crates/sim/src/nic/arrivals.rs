@@ -34,7 +34,7 @@ impl SimNic {
         if events > 0 {
             self.station.note_news();
         }
-        self.rest();
+        self.set_due();
         events
     }
 

@@ -56,7 +56,7 @@ impl Link for SimNic {
         if let Some(peer) = self.peers.get_mut(peer) {
             peer.is_stalled = false;
             // The poll may have ended already.
-            self.rest();
+            self.set_due();
         }
     }
 
@@ -68,7 +68,7 @@ impl Link for SimNic {
         if has_something && row.ending.is_none() {
             row.ending = Some((Errno::CONNRESET, why));
             self.active.insert(peer);
-            self.rest();
+            self.set_due();
         }
         has_something
     }

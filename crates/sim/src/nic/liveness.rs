@@ -183,7 +183,7 @@ impl SimNic {
 
     /// Gets ready for sleep; false if there is something to do.
     pub(super) fn arm(&self) -> bool {
-        self.rest();
+        self.set_due();
         let (now, due) = (self.station.world.now(), self.due());
         match due {
             Instant::END => self.station.arm(None),
@@ -194,15 +194,15 @@ impl SimNic {
 
     /// Notes that something was posted since the last poll.
     pub(super) fn posted(&self) {
-        self.rest();
+        self.set_due();
     }
 
     /// Sets when the endpoint is to be polled next, if no packet comes.
-    pub(super) fn rest(&self) {
+    pub(super) fn set_due(&self) {
         let rows = || self.active.iter().filter_map(|peer| self.peers.get(*peer));
         let has_work = |row: &Peer| row.ending.is_some() || row.has_ready();
         let busy = !self.inbox.is_empty() || rows().any(has_work);
-        self.station.rest(self.due(), busy);
+        self.station.set_due(self.due(), busy);
     }
 
     /// Returns when there is something to do, if no packet comes.

@@ -379,7 +379,7 @@ impl PacketPort for CrookedPort {
         self.port.begin(coarse)
     }
 
-    fn rest(&mut self, due: Instant) {
-        self.port.rest(due);
+    fn set_due(&mut self, due: Instant) {
+        self.port.set_due(due);
     }
 }

@@ -51,8 +51,8 @@ impl Drive for RoundEndpoint {
         }
     }
 
-    fn rest(&self, _turn: &mut u32) -> Rest {
-        Rest::Armed
+    fn prepare_to_sleep(&self, _turn: &mut u32) -> SleepState {
+        SleepState::Armed
     }
 }
 
@@ -137,7 +137,7 @@ fn few_sleepers_watch_the_endpoints_of_others() {
         .collect();
     let rest = || {
         for (bell, is_watching) in &sleepers {
-            assert!(rounds.rest(bell, is_watching));
+            assert!(rounds.prepare_to_sleep(bell, is_watching));
         }
         let watching = |(_, is_watching): &&(_, AtomicBool)| is_watching.load(Ordering::Relaxed);
         sleepers.iter().filter(watching).count()

@@ -8,9 +8,9 @@ use crate::sys::ReceiveBuffers;
 
 /// Until when a poll has nothing to do unless there is a completion.
 #[derive(Debug)]
-pub(super) struct Rest(Instant);
+pub(super) struct IdlePeriod(Instant);
 
-impl Default for Rest {
+impl Default for IdlePeriod {
     fn default() -> Self {
         Self(NEVER)
     }
@@ -18,8 +18,8 @@ impl Default for Rest {
 
 const NEVER: Instant = Instant::from_nanos(0);
 
-impl Rest {
-    /// Begins a rest until then.
+impl IdlePeriod {
+    /// Begins one that lasts until then.
     pub(super) const fn begin(&mut self, until: Instant) {
         self.0 = until;
     }
@@ -57,13 +57,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rest_lasts_until_its_end_or_until_something_is_to_be_done() {
+    fn an_idle_period_lasts_until_its_end_or_until_something_is_to_be_done() {
         let at = Instant::from_nanos;
-        let mut rest = Rest::default();
-        assert!(!rest.lasts(at(1)));
-        rest.begin(at(10));
-        assert!(rest.lasts(at(9)) && !rest.lasts(at(10)));
-        rest.end();
-        assert!(!rest.lasts(at(9)));
+        let mut period = IdlePeriod::default();
+        assert!(!period.lasts(at(1)));
+        period.begin(at(10));
+        assert!(period.lasts(at(9)) && !period.lasts(at(10)));
+        period.end();
+        assert!(!period.lasts(at(9)));
     }
 }
