@@ -28,7 +28,7 @@ impl PollUnderway {
 /// Number of frames that leave at once, each by itself, unless more are expected.
 const FEW: u32 = 2;
 
-/// The frames that were posted to one peer between two polls.
+/// The frames that were posted to one peer from the beginning of a poll to that of the next one, those of the poll itself included; such with FI_MORE are not counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PostRun {
     /// The turn in which the last one was posted.

@@ -1,6 +1,6 @@
 //! The delayed-flush thread, which sends what was accepted and not flushed.
 //!
-//! Messages that are posted between two polls leave together, with the second poll at the latest; and a short message
+//! Of the messages that are posted between two polls all but the first ones wait, for the second poll at the latest; and a short message
 //! that the socket had no room for leaves when a poll finds room. But an application that posts and then computes, or
 //! ends without closing, polls late or never; what it posted must not wait for that. So one thread of the process looks
 //! every half millisecond at the connections where bytes wait, and sends what was there at its last look. It starts

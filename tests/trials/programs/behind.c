@@ -2,7 +2,7 @@
  * behind FOLDER a|b
  *
  * What the endpoint a reads of b behind a fence. a has sent b more messages than that keeps, and behind them an atomic that sets a number; b takes one of the messages,
- * and no more until a has read the number. a prints what it read.
+ * waits for a while, in which a reads the number if nothing holds that back, and takes the others. a prints what it read.
  */
 #include "efa.h"
 

@@ -1,10 +1,9 @@
 //! What a fence waits for beyond the ends of operations: an injected write is complete when its packet is with the device, and nothing keeps what follows from
 //! overtaking it on the way, or in the peer's queue. Path class: cold.
 //!
-//! Packets of this end are over when the peer's device has them, and the peer takes them in that order. A device reads and writes memory without the peer: before it
-//! may, the peer is sent a write of nothing to nowhere whose receipt says that everything before it is done.
+//! Packets of this end are over when the peer's device has them. A device reads and writes memory without the peer, and at a peer that keeps no more messages atomics wait
+//! behind these while reads and writes do not: so after writes and atomics the peer is sent a write of nothing to nowhere whose receipt says that everything before it is done.
 
-use oxifabric_engine::OneSided;
 use oxifabric_types::{Errno, PeerId};
 
 use super::EfaRdm;
@@ -21,7 +20,7 @@ impl EfaRdm {
             return true;
         };
         let is_settling = row.is_settling;
-        let asks = row.is_unsettled && self.ways(peer) != OneSided::empty();
+        let asks = row.is_unsettled;
         if is_over && !is_settling && !asks {
             return true;
         }

@@ -1,4 +1,4 @@
-//! Coalescing: frames that wait for others to leave with them, as over tcp (docs/adr/0018). Hot path.
+//! Coalescing: frames that wait for others to leave with them, as over tcp (docs/adr/0018), but from the second one on. Hot path.
 //!
 //! A lone frame leaves at once. What is posted to the same peer behind it, before the endpoint is polled again, waits for that
 //! poll, or until a packet is full; whatever a poll itself gives rise to leaves when the poll ends. Nothing waits while a thread

@@ -34,12 +34,14 @@ fn a_read_behind_a_fence_finds_what_was_injected() {
 #[test]
 fn a_read_behind_a_fence_finds_atomics_that_wait_behind_messages() {
     let ours = require!(Library::under_test());
-    let (scratch, program) = (Scratch::new(), require!(compile_client("behind")));
-    let (file, folder) = (program.file().display(), scratch.path().display());
-    let run = require!(softnic::network("hosts = 2\n", 1, &scratch));
-    let run = both(run, [&ours, &ours], &format!("exec {file} {folder} $NAME"));
-    let run = run.env("FI_EFA_USE_DEVICE_RDMA", "1");
-    let outcome = run.limit(Duration::from_secs(120)).run();
-    outcome.expect_success();
-    assert!(outcome.stdout.contains("the number is 1\n"), "{outcome}");
+    for rdma in ["0", "1"] {
+        let (scratch, program) = (Scratch::new(), require!(compile_client("behind")));
+        let (file, folder) = (program.file().display(), scratch.path().display());
+        let run = require!(softnic::network("hosts = 2\n", 1, &scratch));
+        let run = both(run, [&ours, &ours], &format!("exec {file} {folder} $NAME"));
+        let run = run.env("FI_EFA_USE_DEVICE_RDMA", rdma);
+        let outcome = run.limit(Duration::from_secs(120)).run();
+        outcome.expect_success();
+        assert!(outcome.stdout.contains("the number is 1\n"), "{outcome}");
+    }
 }

@@ -135,14 +135,14 @@ fn few_sleepers_watch_the_endpoints_of_others() {
             (bell, AtomicBool::new(false))
         })
         .collect();
-    let rest = || {
+    let prepare = || {
         for (bell, is_watching) in &sleepers {
             assert!(rounds.prepare_to_sleep(bell, is_watching));
         }
         let watching = |(_, is_watching): &&(_, AtomicBool)| is_watching.load(Ordering::Relaxed);
         sleepers.iter().filter(watching).count()
     };
-    assert_eq!((rest(), rest()), (WATCHERS_MAX, WATCHERS_MAX));
+    assert_eq!((prepare(), prepare()), (WATCHERS_MAX, WATCHERS_MAX));
     rounds.remove_watcher();
-    assert_eq!(rest(), WATCHERS_MAX + 1);
+    assert_eq!(prepare(), WATCHERS_MAX + 1);
 }
