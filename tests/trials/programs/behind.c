@@ -20,47 +20,6 @@ static uint8_t memory[LENGTH], bytes[MESSAGES][LENGTH];
 static struct fid_mr *number_mr;
 static struct fi_context2 contexts[MESSAGES];
 
-static int exists(const char *folder, const char *name)
-{
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	return !access(path, F_OK);
-}
-
-/* Reads one completion, if there is one. */
-static int complete(struct node *node)
-{
-	struct fi_cq_tagged_entry entry;
-	ssize_t got = fi_cq_read(node->cq, &entry, 1);
-
-	if (got != -FI_EAGAIN)
-		expect("fi_cq_read", got);
-	return got == 1;
-}
-
-static void await(struct node *node, int count)
-{
-	double deadline = now_s() + PATIENCE_S;
-
-	while (count) {
-		count -= complete(node);
-		if (now_s() > deadline)
-			expect("completions", -FI_ETIMEDOUT);
-	}
-}
-
-static void await_file(struct node *node, const char *folder, const char *name)
-{
-	double deadline = now_s() + PATIENCE_S;
-
-	while (!exists(folder, name)) {
-		fi_cq_read(node->cq, NULL, 0);
-		if (now_s() > deadline)
-			expect(name, -FI_ETIMEDOUT);
-	}
-}
-
 /* Tells the other end where the number is, and learns where its is. */
 static struct exposed exchange(struct node *node, fi_addr_t peer)
 {
@@ -68,7 +27,7 @@ static struct exposed exchange(struct node *node, fi_addr_t peer)
 
 	expect("fi_recv", fi_recv(node->ep, &there, sizeof there, NULL, FI_ADDR_UNSPEC, &contexts[0]));
 	expect("fi_send", fi_send(node->ep, &here, sizeof here, NULL, peer, &contexts[1]));
-	await(node, 2);
+	node_await(node, 2);
 	return there;
 }
 
@@ -88,18 +47,18 @@ static void send_and_read(struct node *node, const char *folder, fi_addr_t peer,
 
 	for (int at = 0; at < MESSAGES; at++)
 		expect("fi_send", fi_send(node->ep, bytes[at], LENGTH, NULL, peer, &contexts[at]));
-	await(node, MESSAGES);
+	node_await(node, MESSAGES);
 	memcpy(memory, &one, sizeof one);
 	expect("fi_atomic", fi_atomic(node->ep, memory, 1, fi_mr_desc(node->mr), peer, there.address, there.key, FI_UINT64,
 				      FI_ATOMIC_WRITE, &contexts[0]));
-	await(node, 1);
+	node_await(node, 1);
 	read_number(node, peer, there, FI_FENCE);
 	/* It is posted at the next progress, behind the atomic. */
 	for (int poll = 0; poll < POLLS; poll++)
-		if (complete(node))
+		if (node_complete(node))
 			expect("a fence that waits", -FI_EOTHER);
 	node_publish(node, folder, "fenced");
-	await(node, 1);
+	node_await(node, 1);
 	memcpy(&found, memory, sizeof found);
 	printf("the number is %d\n", (int)found);
 	node_publish(node, folder, "over");
@@ -107,15 +66,15 @@ static void send_and_read(struct node *node, const char *folder, fi_addr_t peer,
 
 static void take_messages(struct node *node, const char *folder)
 {
-	await_file(node, folder, "fenced");
+	node_await_file(node, folder, "fenced");
 	expect("fi_recv", fi_recv(node->ep, bytes[0], LENGTH, NULL, FI_ADDR_UNSPEC, &contexts[0]));
-	await(node, 1);
-	for (int poll = 0; poll < POLLS && !exists(folder, "over"); poll++)
+	node_await(node, 1);
+	for (int poll = 0; poll < POLLS && !node_has(folder, "over"); poll++)
 		fi_cq_read(node->cq, NULL, 0);
 	for (int at = 1; at < MESSAGES; at++)
 		expect("fi_recv", fi_recv(node->ep, bytes[at], LENGTH, NULL, FI_ADDR_UNSPEC, &contexts[at]));
-	await(node, MESSAGES - 1);
-	await_file(node, folder, "over");
+	node_await(node, MESSAGES - 1);
+	node_await_file(node, folder, "over");
 }
 
 int main(int argc, char **argv)
@@ -143,10 +102,10 @@ int main(int argc, char **argv)
 	if (is_a) {
 		/* Now it is known what the device can do with b. */
 		read_number(&node, peer, there, 0);
-		await(&node, 1);
+		node_await(&node, 1);
 		node_publish(&node, argv[1], "met");
 	} else {
-		await_file(&node, argv[1], "met");
+		node_await_file(&node, argv[1], "met");
 	}
 	is_a ? send_and_read(&node, argv[1], peer, there) : take_messages(&node, argv[1]);
 	return 0;

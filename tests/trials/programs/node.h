@@ -201,3 +201,46 @@ static inline fi_addr_t node_meet(struct node *node, const char *folder, const c
 	fclose(in);
 	return node_insert(node, address);
 }
+
+/* Whether a node has made something known under this name in the folder. */
+static inline int node_has(const char *folder, const char *name)
+{
+	char file[PATH_MAX];
+
+	snprintf(file, sizeof file, "%s/%s", folder, name);
+	return !access(file, F_OK);
+}
+
+/* Waits until another node has made something known, and makes progress meanwhile. */
+static inline void node_await_file(struct node *node, const char *folder, const char *name)
+{
+	double deadline = now_s() + PATIENCE_S;
+
+	while (!node_has(folder, name)) {
+		fi_cq_read(node->cq, NULL, 0);
+		if (now_s() > deadline)
+			expect(name, -FI_ETIMEDOUT);
+	}
+}
+
+/* Reads one completion of a queue with tags, if there is one. */
+static inline int node_complete(struct node *node)
+{
+	struct fi_cq_tagged_entry entry;
+	ssize_t got = fi_cq_read(node->cq, &entry, 1);
+
+	if (got != -FI_EAGAIN)
+		expect("fi_cq_read", got);
+	return got == 1;
+}
+
+static inline void node_await(struct node *node, int count)
+{
+	double deadline = now_s() + PATIENCE_S;
+
+	while (count) {
+		count -= node_complete(node);
+		if (now_s() > deadline)
+			expect("completions", -FI_ETIMEDOUT);
+	}
+}

@@ -19,23 +19,6 @@ static uint8_t memory[WHOLE];
 static int injects, fences, writes_at_once;
 static struct fi_context2 contexts[WRITES];
 
-static void await(struct node *node, int count)
-{
-	double deadline = now_s() + PATIENCE_S;
-	struct fi_cq_tagged_entry entry;
-
-	while (count) {
-		ssize_t got = fi_cq_read(node->cq, &entry, 1);
-
-		if (got == 1)
-			count--;
-		else if (got != -FI_EAGAIN)
-			expect("fi_cq_read", got);
-		if (now_s() > deadline)
-			expect("completions", -FI_ETIMEDOUT);
-	}
-}
-
 static void write_all(struct node *node, fi_addr_t peer, const struct exposed *there)
 {
 	void *desc = fi_mr_desc(node->mr);
@@ -47,13 +30,13 @@ static void write_all(struct node *node, fi_addr_t peer, const struct exposed *t
 
 		expect("fi_writemsg", fi_writemsg(node->ep, &msg, at + 1 < WRITES ? FI_MORE : 0));
 	}
-	await(node, WRITES);
+	node_await(node, WRITES);
 }
 
 static void write_at_once(struct node *node, fi_addr_t peer, const struct exposed *there)
 {
 	expect("fi_write", fi_write(node->ep, memory, WHOLE, fi_mr_desc(node->mr), peer, there->address, there->key, &contexts[0]));
-	await(node, 1);
+	node_await(node, 1);
 }
 
 /* Injects what is written: each second write to the two halves of its place, the last one first. */
@@ -82,7 +65,7 @@ static void inject_all(struct node *node, fi_addr_t peer, const struct exposed *
 		} while (code == -FI_EAGAIN && now_s() < deadline);
 		expect("fi_writemsg", code);
 	}
-	await(node, WRITES);
+	node_await(node, WRITES);
 }
 
 /* Reads back what was written, behind a fence. */
@@ -94,7 +77,7 @@ static void read_fenced(struct node *node, fi_addr_t peer, const struct exposed 
 	struct fi_msg_rma msg = { &local, &desc, 1, peer, &remote, 1, &contexts[0], 0 };
 
 	expect("fi_readmsg", fi_readmsg(node->ep, &msg, FI_FENCE | FI_COMPLETION));
-	await(node, 1);
+	node_await(node, 1);
 	for (int at = 0; at < WHOLE; at++)
 		if (memory[at] != round) {
 			printf("round %d: byte %d is still of round %d\n", round, at, memory[at]);
@@ -107,7 +90,7 @@ static void play_a(struct node *node, fi_addr_t peer)
 	struct exposed there;
 
 	expect("fi_recv", fi_recv(node->ep, &there, sizeof there, NULL, FI_ADDR_UNSPEC, &contexts[0]));
-	await(node, 1);
+	node_await(node, 1);
 	for (int round = 1; round <= ROUNDS; round++) {
 		memset(memory, round, WHOLE);
 		if (injects)
@@ -120,7 +103,7 @@ static void play_a(struct node *node, fi_addr_t peer)
 			read_fenced(node, peer, &there, round);
 		expect("fi_send", fi_send(node->ep, memory, 1, fi_mr_desc(node->mr), peer, &contexts[0]));
 		expect("fi_recv", fi_recv(node->ep, memory, 1, fi_mr_desc(node->mr), FI_ADDR_UNSPEC, &contexts[1]));
-		await(node, 2);
+		node_await(node, 2);
 	}
 }
 
@@ -147,10 +130,10 @@ static void play_b(struct node *node, fi_addr_t peer)
 	uint8_t message;
 
 	expect("fi_send", fi_send(node->ep, &here, sizeof here, NULL, peer, &contexts[0]));
-	await(node, 1);
+	node_await(node, 1);
 	for (int round = 1; round <= ROUNDS; round++) {
 		expect("fi_recv", fi_recv(node->ep, &message, 1, NULL, FI_ADDR_UNSPEC, &contexts[0]));
-		await(node, 1);
+		node_await(node, 1);
 		if (injects)
 			await_round(node, round);
 		for (int at = 0; at < WHOLE; at++)
@@ -159,7 +142,7 @@ static void play_b(struct node *node, fi_addr_t peer)
 				exit(3);
 			}
 		expect("fi_send", fi_send(node->ep, &message, 1, NULL, peer, &contexts[0]));
-		await(node, 1);
+		node_await(node, 1);
 	}
 	printf("saw %d rounds\n", ROUNDS);
 }

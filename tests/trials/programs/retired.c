@@ -63,14 +63,6 @@ static void send_all(struct node *node, const char *folder, int messages, size_t
 	node_publish(node, folder, "over");
 }
 
-static int is_over(const char *folder)
-{
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof path, "%s/over", folder);
-	return !access(path, F_OK);
-}
-
 static void receive_all(struct node *node, const char *folder, int messages)
 {
 	static uint8_t buffer[LONG];
@@ -83,7 +75,7 @@ static void receive_all(struct node *node, const char *folder, int messages)
 		expect("fi_recv", fi_recv(node->ep, buffer, sizeof buffer, fi_mr_desc(mr), FI_ADDR_UNSPEC, &contexts[message]));
 	node_publish(node, folder, "b");
 	node_meet(node, folder, "a");
-	while (!is_over(folder)) {
+	while (!node_has(folder, "over")) {
 		ended(node, &failed);
 		if (now_s() > deadline)
 			expect("the other end", -FI_ETIMEDOUT);

@@ -17,23 +17,6 @@ struct exposed {
 static uint8_t memory[LENGTH];
 static struct fi_context2 contexts[2];
 
-static void await(struct node *node, int count)
-{
-	double deadline = now_s() + PATIENCE_S;
-	struct fi_cq_tagged_entry entry;
-
-	while (count) {
-		ssize_t got = fi_cq_read(node->cq, &entry, 1);
-
-		if (got == 1)
-			count--;
-		else if (got != -FI_EAGAIN)
-			expect("fi_cq_read", got);
-		if (now_s() > deadline)
-			expect("completions", -FI_ETIMEDOUT);
-	}
-}
-
 static void play_a(struct node *node, const char *folder, fi_addr_t peer)
 {
 	double deadline = now_s() + PATIENCE_S;
@@ -43,10 +26,10 @@ static void play_a(struct node *node, const char *folder, fi_addr_t peer)
 	ssize_t got;
 
 	expect("fi_recv", fi_recv(node->ep, &there, sizeof there, NULL, FI_ADDR_UNSPEC, &contexts[0]));
-	await(node, 1);
+	node_await(node, 1);
 	/* Now it is known what the device can do with b. */
 	expect("fi_read", fi_read(node->ep, memory, LENGTH, fi_mr_desc(node->mr), peer, there.address, there.key, &contexts[0]));
-	await(node, 1);
+	node_await(node, 1);
 	node_publish(node, folder, "met");
 	node_meet(node, folder, "quiet");
 
@@ -73,17 +56,10 @@ static void play_a(struct node *node, const char *folder, fi_addr_t peer)
 static void play_b(struct node *node, const char *folder, fi_addr_t peer)
 {
 	struct exposed here = { (uintptr_t)memory, fi_mr_key(node->mr) };
-	double deadline = now_s() + PATIENCE_S;
-	char path[PATH_MAX];
 
-	snprintf(path, sizeof path, "%s/met", folder);
 	expect("fi_send", fi_send(node->ep, &here, sizeof here, NULL, peer, &contexts[0]));
-	await(node, 1);
-	while (access(path, F_OK)) {
-		fi_cq_read(node->cq, NULL, 0);
-		if (now_s() > deadline)
-			expect("the other end", -FI_ETIMEDOUT);
-	}
+	node_await(node, 1);
+	node_await_file(node, folder, "met");
 	node_publish(node, folder, "quiet");
 	node_meet(node, folder, "waits");
 	_exit(0);
