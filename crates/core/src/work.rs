@@ -182,6 +182,14 @@ impl DeferredWorkQueue {
         self.running.store(false, Ordering::Release);
     }
 
+    /// Waits until no thread is starting work. The operation of work may end, and be seen to end, before the thread that started it has let go of
+    /// the work and its counter. Call it without locks in hand.
+    pub(crate) fn await_starter(&self) {
+        while self.running.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    }
+
     fn start(&self, work: &mut Work) -> Result<(), Errno> {
         match &mut work.action {
             Action::Call(call) => call(Disposition::Start),

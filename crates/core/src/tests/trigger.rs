@@ -2,11 +2,16 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr::{from_mut, null_mut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use oxifabric_abi::*;
 use oxifabric_types::{Caps, Progress, Threading};
 
 use super::world::{End, World, bind, c, close};
+use crate::cntr::Cntr;
+use crate::work::{Action, DeferredWorkQueue, Owner};
 
 const TAGGED: fi_cq_format = FI_CQ_FORMAT_TAGGED;
 const LONG_MS: c_int = 60_000;
@@ -470,4 +475,33 @@ fn counters_of_bytes_count_bytes_and_failures() {
     assert_eq!(refused, -FI_EINVAL);
     drop(end);
     assert_eq!(close(cntr), 0);
+}
+
+#[test]
+fn a_counter_is_closed_although_another_thread_is_about_to_let_go_of_its_last_work() {
+    let world = world(Progress::Manual);
+    let cntr = world.cntr(FI_WAIT_NONE);
+    // SAFETY: it was just opened.
+    let object = unsafe { crate::handle::object::<Cntr>(cntr) };
+    let is_done = Arc::new(AtomicBool::new(false));
+    let done = Arc::clone(&is_done);
+    let action = Action::Call(Box::new(move |_| {
+        done.store(true, Ordering::Release);
+        // For a while the application knows that the work is done, and this thread has it still.
+        (0..100).for_each(|_| thread::yield_now());
+        Ok(())
+    }));
+    let (work, ep) = (1, 0);
+    let owner = Owner::Domain { work, ep };
+    let progress = Arc::clone(object.domain().progress());
+    let queued = DeferredWorkQueue::queue(&progress, object, 1, owner, action);
+    assert_eq!(queued, Ok(()));
+    object.add(1);
+    thread::scope(|scope| {
+        scope.spawn(|| progress.run_deferred_work());
+        while !is_done.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+        assert_eq!(close(cntr), 0);
+    });
 }
