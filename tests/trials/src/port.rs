@@ -2,18 +2,52 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::net::TcpListener;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
+use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Returns a port without a listener at the moment.
+/// Ports below this one are those of well-known services.
+const LOWEST: u16 = 10_000;
+/// How many ports this process has tried.
+static TRIED: AtomicU16 = AtomicU16::new(0);
+
+/// Returns a port that no socket of this machine has, at any of its addresses. It is below those that the kernel gives to sockets that ask for
+/// none, so that no connection takes it before the caller's program listens there.
 ///
 /// # Panics
-/// The machine has no loopback interface or no free port.
+/// There is no such port.
 #[must_use]
 pub fn free() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("the loopback interface has a free port")
-        .port()
+    let ports = LOWEST..first_ephemeral().max(LOWEST + 1);
+    let count = ports.len();
+    // Processes that run side by side begin at different places.
+    let begin = std::process::id() as usize * 101;
+    let tries = (0..count).map(|_| begin + usize::from(TRIED.fetch_add(1, Ordering::Relaxed)));
+    tries
+        .map(|place| LOWEST + (place % count) as u16)
+        .find(|&port| is_free(port))
+        .expect("a port is free")
+}
+
+/// Returns the lowest port that the kernel gives to sockets that ask for none (ip(7) "ip_local_port_range").
+fn first_ephemeral() -> u16 {
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+    let range = range.unwrap_or_default();
+    let first = range.split_ascii_whitespace().next();
+    first
+        .and_then(|first| first.parse().ok())
+        .unwrap_or(u16::MAX)
+}
+
+/// Returns whether a program may listen on the port at all addresses: of IPv6 and IPv4 together, where there is IPv6.
+fn is_free(port: u16) -> bool {
+    let bound = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port));
+    match bound {
+        Err(error) if error.kind() != ErrorKind::AddrInUse => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok()
+        }
+        bound => bound.is_ok(),
+    }
 }
 
 /// Returns whether the process listens on any TCP port, read from the kernel's tables, so that nothing has to connect.
@@ -102,6 +136,18 @@ mod tests {
     use std::os::unix::net::{SocketAddr, UnixListener};
 
     use super::*;
+
+    #[test]
+    fn a_free_port_is_one_that_no_socket_has_at_any_address() {
+        let port = free();
+        assert!(port < first_ephemeral());
+        for address in ["127.0.0.1", "127.0.0.2"] {
+            let held = TcpListener::bind((address, port)).expect("it is free");
+            assert!(!is_free(port), "{address}");
+            drop(held);
+        }
+        assert_ne!(free(), port);
+    }
 
     #[test]
     fn a_process_is_seen_to_listen() {
