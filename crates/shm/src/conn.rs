@@ -106,15 +106,22 @@ pub(crate) fn threshold(
 pub(crate) fn timed_writes(params: &Params, layout: Layout) -> TimedPaths {
     let eager = limits(params, layout, true).eager;
     let most = match params.segmented_size {
-        0 => layout.max_body() - LISTS,
+        // They have one target, so that nothing precedes the body.
+        0 => layout.max_body(),
         _ => eager,
     };
     TimedPaths::new(eager, most, layout.bytes())
 }
 
+/// Returns the longest message that goes in one frame, whatever else the frame lists: a quarter of the ring. The receiver copies the segments of a longer
+/// one while the sender writes the next ones.
+const fn longest_eager(layout: Layout) -> usize {
+    layout.bytes() / 4 - LISTS
+}
+
 /// Returns the limits of a connection with such lanes.
 pub(crate) fn limits(params: &Params, layout: Layout, pull: bool) -> Limits {
-    let longest = layout.max_body() - LISTS;
+    let longest = longest_eager(layout);
     let (copied, sent) = if pull { (0, 0) } else { COPIED };
     let eager = params.eager_size.max(copied).clamp(INJECT_SIZE, longest);
     Limits {
@@ -365,9 +372,9 @@ impl Conn {
         }
     }
 
-    /// Returns the longest body that goes with its header in one frame, whatever else the frame lists.
-    pub(crate) const fn longest_frame(&self) -> usize {
-        self.tx.max_body() - LISTS
+    /// Returns the longest message that goes in one frame.
+    pub(crate) const fn longest_eager(&self) -> usize {
+        longest_eager(self.tx.layout())
     }
 
     /// Returns whether the lane has a cell left.
@@ -838,9 +845,9 @@ mod tests {
         let layout = Layout::new(16, 1 << 16).expect("powers of two");
         let with_pulls = limits(&params, layout, true);
         assert_eq!(with_pulls.eager, INJECT_SIZE);
-        assert_eq!(with_pulls.segment, layout.max_body() - LISTS);
+        assert_eq!(with_pulls.segment, longest_eager(layout));
         let without = limits(&params, layout, false);
-        assert_eq!(without.eager, layout.max_body() - LISTS);
+        assert_eq!(without.eager, longest_eager(layout));
         assert_eq!(without.segmented, COPIED.1);
     }
 }

@@ -32,7 +32,10 @@ pub(crate) const SHORTEST: u64 = 4096;
 pub(crate) const LONGEST: usize = 256 << 10;
 
 /// Accesses of this side after which a peer that has made none meanwhile is not busy any more.
-const BUSY_LOOKS: u32 = 64;
+const BUSY_ACCESSES: u32 = 64;
+
+/// How many accesses are carried out for one look at a busy peer's word: a look takes the word out of the cache of the peer, which writes it twice in each of its accesses.
+const ACCESSES_PER_LOOK: u32 = 8;
 
 /// Bytes of a byte ring of this size that long writes may take up before the peer has to make an access, or take some of what is there: one that has stopped
 /// leaves the rest to direct accesses.
@@ -83,8 +86,10 @@ pub(crate) struct DirectAccess {
 struct PeerAccesses {
     /// How many it had begun and ended when this side looked last.
     count: u64,
-    /// For how many more looks it counts as busy.
-    looks: u32,
+    /// For how many more accesses of this side it counts as busy.
+    busy: u32,
+    /// How many accesses this side makes before it looks again.
+    unseen: u32,
     /// Cells of this side that it had taken when this side looked last.
     taken: u64,
     /// Bytes that may be written through the ring before this side looks again, and all of them after the peer's last access.
@@ -97,7 +102,8 @@ impl PeerAccesses {
         let most = most_untaken(ring);
         Self {
             count: 0,
-            looks: 0,
+            busy: 0,
+            unseen: 0,
             taken: 0,
             left: most,
             most,
@@ -108,23 +114,35 @@ impl PeerAccesses {
     #[inline]
     const fn look(&mut self, count: u64) -> bool {
         if count == self.count {
-            self.looks = self.looks.saturating_sub(1);
+            self.busy = self.busy.saturating_sub(1);
         } else {
-            (self.count, self.looks, self.left) = (count, BUSY_LOOKS, self.most);
+            (self.count, self.busy, self.left) = (count, BUSY_ACCESSES, self.most);
         }
-        self.looks > 0
+        self.busy > 0
+    }
+
+    /// Takes note of an access for which this side does not look; returns whether the peer is busy, `None` if it is time to look.
+    #[inline]
+    const fn skip_look(&mut self) -> Option<bool> {
+        if self.busy <= 1 || self.unseen == 0 {
+            self.unseen = ACCESSES_PER_LOOK - 1;
+            return None;
+        }
+        self.unseen -= 1;
+        self.busy -= 1;
+        Some(true)
     }
 
     /// Takes note of bytes that this side has written through the ring; `taken` tells how many of its cells the peer has taken. A peer that takes none is not busy.
     fn wrote(&mut self, len: usize, taken: impl FnOnce() -> u64) {
         self.left = self.left.saturating_sub(len);
-        if self.left > 0 || self.looks == 0 {
+        if self.left > 0 || self.busy == 0 {
             return;
         }
         self.left = self.most;
         let taken = taken();
         if taken == self.taken {
-            self.looks = 0;
+            self.busy = 0;
         }
         self.taken = taken;
     }
@@ -336,10 +354,19 @@ impl DirectAccess {
         self.theirs.look(word.load(Ordering::Relaxed))
     }
 
+    /// As [`DirectAccess::is_peer_busy`], before an access that this side may carry out: looks now and then only.
+    #[inline]
+    pub(crate) fn is_peer_busy_lately(&mut self) -> bool {
+        match self.theirs.skip_look() {
+            Some(is_busy) => is_busy,
+            None => self.is_peer_busy(),
+        }
+    }
+
     /// Returns the longest write that is to go through the ring, if that has changed; zero as long as the peer is not busy, since it may not poll then.
     #[inline]
     pub(crate) fn new_longest_written(&mut self) -> Option<usize> {
-        let longest = match self.theirs.looks {
+        let longest = match self.theirs.busy {
             0 => 0,
             _ => self.writes.limit(),
         };
@@ -581,10 +608,30 @@ mod tests {
         let [mut here, mut peer] = sides();
         assert!(!here.is_peer_busy());
         peer.note_posted(0, 1);
-        for _ in 0..=BUSY_LOOKS - 1 {
+        for _ in 0..=BUSY_ACCESSES - 1 {
             assert!(here.is_peer_busy());
         }
         assert!(!here.is_peer_busy());
+    }
+
+    #[test]
+    fn a_busy_peer_is_looked_at_once_in_several_accesses_and_an_idle_one_at_each() {
+        let [mut here, mut peer] = sides();
+        assert!(!here.is_peer_busy_lately());
+        peer.note_posted(0, 1);
+        for _ in 0..BUSY_ACCESSES {
+            assert!(here.is_peer_busy_lately());
+        }
+        assert!(!here.is_peer_busy_lately(), "it has made none meanwhile");
+        peer.note_posted(1, 2);
+        assert!(here.is_peer_busy_lately());
+        peer.note_posted(2, 3);
+        let unseen = (1..=ACCESSES_PER_LOOK).find(|_| {
+            let seen = here.theirs.count;
+            assert!(here.is_peer_busy_lately());
+            here.theirs.count != seen
+        });
+        assert_eq!(unseen, Some(ACCESSES_PER_LOOK));
     }
 
     #[test]
@@ -596,7 +643,7 @@ mod tests {
         assert!(here.is_peer_busy());
         assert_eq!(here.new_longest_written(), Some(16_383));
         assert_eq!(here.new_longest_written(), None);
-        for cell in 0..u64::from(BUSY_LOOKS) {
+        for cell in 0..u64::from(BUSY_ACCESSES) {
             here.note_written(cell, 10_000, || cell);
         }
         assert_eq!(here.new_longest_written(), Some(0), "the peer has stopped");

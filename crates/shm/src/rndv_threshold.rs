@@ -14,15 +14,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::region::Side;
 use crate::sys::memory::Mapping;
 
-use trials::FIRST_CLASS;
-
 pub(crate) use timed_paths::TimedPaths;
+pub(crate) use trials::SHORTEST;
 
 /// First of the two sides' words that ask for a threshold, behind the doorbells; a side's own is the one that it writes.
 pub(crate) const THRESHOLD_WORD: usize = 32;
-
-/// Shortest message whose way may be chosen.
-pub(crate) const SHORTEST: u64 = 1 << FIRST_CLASS;
 
 /// The way on which a long message comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +40,13 @@ pub(crate) struct RndvThreshold {
 }
 
 impl RndvThreshold {
-    /// Returns the state of a new connection over a byte ring of this size, which measures messages longer than `least` and up to half of the ring: such a message fits
-    /// into an empty one, so that its sender need not wait.
+    /// Returns the state of a new connection over a byte ring of this size, which measures messages longer than `least` and up to twice the ring: what is longer
+    /// would be kept here whole where it arrives before its receive, and waits for the other process more than once.
     pub(crate) fn measured(head: Arc<Mapping>, side: Side, least: usize, ring: usize) -> Self {
         Self {
             head,
             side,
-            paths: TimedPaths::new(least, ring / 2, ring),
+            paths: TimedPaths::new(least, 2 * ring, ring),
             asked: 0,
             seen: 0,
         }
@@ -118,7 +114,8 @@ mod tests {
     use super::*;
 
     const LEAST: usize = 6144;
-    const MOST: usize = 64 * 1024;
+    const RING: usize = 64 * 1024;
+    const MOST: usize = 2 * RING;
 
     fn head() -> Arc<Mapping> {
         Arc::new(Mapping::private(8192).expect("two pages"))
@@ -128,7 +125,7 @@ mod tests {
     fn sides() -> [RndvThreshold; 2] {
         let head = head();
         [Side::Initiator, Side::Acceptor]
-            .map(|side| RndvThreshold::measured(Arc::clone(&head), side, LEAST, 2 * MOST))
+            .map(|side| RndvThreshold::measured(Arc::clone(&head), side, LEAST, RING))
     }
 
     /// Lets messages of this length come as asked for until `count` times were taken, each of which was so long.

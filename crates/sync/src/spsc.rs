@@ -75,10 +75,10 @@ impl Layout {
         self.bytes as usize
     }
 
-    /// Returns the longest body. With a quarter of the ring, a body always fits once the consumer has caught up,
-    /// although it publishes its position late and a body may not wrap round.
+    /// Returns the longest body: three eighths of the ring. Such a body always fits once the consumer has caught up, although less than a quarter of the
+    /// ring may be free without being published, and although a body may not wrap round, which leaves out less than its length.
     pub const fn max_body(self) -> usize {
-        self.bytes as usize / 4
+        self.bytes as usize / 8 * 3
     }
 
     /// Returns how many bytes of memory the lane needs: two lines of control words, cells, bodies.

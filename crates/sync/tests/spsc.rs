@@ -84,7 +84,7 @@ enum Operation {
 
 fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
-        4 => (0usize..=1024, any::<bool>()).prop_map(|(len, hold)| Operation::Push { len, hold }),
+        4 => (0usize..=1536, any::<bool>()).prop_map(|(len, hold)| Operation::Push { len, hold }),
         1 => Just(Operation::Publish),
         4 => Just(Operation::Pop),
         1 => Just(Operation::Tell),
@@ -130,7 +130,7 @@ fn two_threads_see_every_message_once_in_order() {
     let (mut tx, mut rx, _block) = lane(Layout::new(16, 8192).expect("powers of two"));
     let sender = thread::spawn(move || {
         for id in 0..COUNT {
-            let len = (id * 37 % 2049) as usize * usize::from(id % 3 == 0);
+            let len = (id * 37 % 3073) as usize * usize::from(id % 3 == 0);
             while !push(&mut tx, id, len, id % 5 == 0) {
                 thread::yield_now();
             }

@@ -40,7 +40,7 @@ impl Conn {
         let eager = self.direct.writes.least();
         if let Some(len) = self.cma.threshold.change(eager) {
             limits.segmented = len;
-            limits.eager = len.min(self.longest_frame());
+            limits.eager = len.min(self.longest_eager());
         }
     }
 
@@ -50,9 +50,14 @@ impl Conn {
         if len <= self.direct.writes.least() {
             return false;
         }
-        let is_busy = self.direct.is_peer_busy();
+        let is_busy = self.direct.is_peer_busy_lately();
         let goes_by_frame = match is_busy {
-            true => is_read && self.cma.threshold.is_measured_for_ring(len as u64),
+            // The times of longer reads do not tell: what this side copies for the peer meanwhile falls between two samples.
+            true => {
+                is_read
+                    && len <= self.longest_eager()
+                    && self.cma.threshold.is_measured_for_ring(len as u64)
+            }
             false => self.cma.is_shared(len),
         };
         if goes_by_frame {

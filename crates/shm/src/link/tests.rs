@@ -321,7 +321,7 @@ fn direct_accesses_wait_for_what_is_before_a_fence() {
 fn messages_that_a_peer_wants_through_the_ring_are_one_frame_where_they_fit() {
     let mut link = open();
     let (peer, theirs, _socket) = meet(&mut link, "receiver");
-    let frame = link.conn_of(peer).expect("it is open").longest_frame();
+    let frame = link.conn_of(peer).expect("it is open").longest_eager();
     let body = Iov::empty();
     let posted = Frame::whole(
         Header {

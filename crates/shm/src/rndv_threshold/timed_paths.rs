@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use super::Path;
-use super::trials::{CLASSES, FIRST_CLASS, Trials};
+use super::trials::{CLASSES, SHORTEST, Trials};
 
 /// Longest transfer that may be sent through the ring.
-const LONGEST: usize = (1 << (FIRST_CLASS as usize + CLASSES)) - 1;
+const LONGEST: usize = first_beyond(CLASSES - 1) - 1;
 
 /// How many bytes are timed together at least. It is the whole ring, also where a parameter makes that longer, so that it does not matter how much of it the
 /// sender had filled before.
@@ -29,6 +29,10 @@ pub(crate) struct TimedPaths {
 struct Run {
     class: usize,
     path: Path,
+    /// The length of the last one.
+    len: u64,
+    /// How many bytes are timed together: whole transfers of this length, so that what passes between two of them is in each sample.
+    sample: usize,
     /// When the transfer before the first of them ended, once there was one.
     since: Option<Instant>,
     bytes: usize,
@@ -44,6 +48,8 @@ impl TimedPaths {
             run: Run {
                 class: 0,
                 path: Path::Pull,
+                len: 0,
+                sample: 0,
                 since: None,
                 bytes: 0,
             },
@@ -67,13 +73,18 @@ impl TimedPaths {
         if self.least as u64 >= len || len > self.most as u64 {
             return false;
         }
-        let class = class_of(len);
-        let run = &mut self.run;
-        if class != run.class || path != run.path {
-            return self.begin_run(class, path);
+        if len != self.run.len || path != self.run.path {
+            let class = class_of(len);
+            let is_over = class != self.run.class || path != self.run.path;
+            self.run.len = len;
+            self.run.sample = self.sample.next_multiple_of(len as usize);
+            if is_over {
+                return self.begin_run(class, path);
+            }
         }
+        let run = &mut self.run;
         run.bytes += part;
-        let is_due = run.bytes >= self.sample || run.since.is_none();
+        let is_due = run.bytes >= run.sample || run.since.is_none();
         if is_due {
             self.take_time();
         }
@@ -86,12 +97,9 @@ impl TimedPaths {
     }
 
     fn begin_run(&mut self, class: usize, path: Path) -> bool {
-        self.run = Run {
-            class,
-            path,
-            since: None,
-            bytes: 0,
-        };
+        let run = &mut self.run;
+        (run.class, run.path) = (class, path);
+        (run.since, run.bytes) = (None, 0);
         self.trials.interrupted()
     }
 
@@ -110,7 +118,7 @@ impl TimedPaths {
     pub(crate) fn limit(&self) -> usize {
         match self.trials.limit() {
             0 => 0,
-            classes => ((1 << (FIRST_CLASS as usize + classes)) - 1).min(self.most),
+            classes => (first_beyond(classes - 1) - 1).min(self.most),
         }
     }
 }
@@ -121,10 +129,17 @@ fn picoseconds(len: usize, took: Duration) -> u64 {
     u64::try_from(each).unwrap_or(u64::MAX)
 }
 
-/// Returns the index of the class of transfers of a length.
+/// Returns the index of the class of transfers of a length: there are two from each power of two to the next, with the same number of lengths.
 fn class_of(len: u64) -> usize {
-    let class = len.checked_ilog2().unwrap_or(0).saturating_sub(FIRST_CLASS);
-    (class as usize).min(CLASSES - 1)
+    let len = len.max(SHORTEST);
+    let octave = (len / SHORTEST).ilog2();
+    let is_upper = (len / (SHORTEST / 2)) >> octave & 1;
+    (2 * octave as usize + is_upper as usize).min(CLASSES - 1)
+}
+
+/// Returns the shortest length that is beyond a class.
+const fn first_beyond(class: usize) -> usize {
+    (SHORTEST as usize / 2 * (3 + class % 2)) << (class / 2)
 }
 
 #[cfg(test)]
@@ -171,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_no_shorter_than_the_ring() {
+    fn a_sample_is_no_shorter_than_a_longer_ring() {
         let mut paths = TimedPaths::new(LEAST, MOST, 2 * SAMPLE);
         paths.note(8192, 8192, Path::Ring);
         paths.note(8192, 8192, Path::Ring);
@@ -202,6 +217,26 @@ mod tests {
             paths.missed();
         }
         assert_eq!(paths.limit(), 0);
+    }
+
+    #[test]
+    fn every_length_is_in_the_class_whose_bounds_it_is_between() {
+        for class in 0..CLASSES - 1 {
+            let beyond = first_beyond(class);
+            assert_eq!(class_of(beyond as u64 - 1), class);
+            assert_eq!(class_of(beyond as u64), class + 1);
+        }
+        assert_eq!((class_of(0), class_of(u64::MAX)), (0, CLASSES - 1));
+    }
+
+    #[test]
+    fn a_sample_is_of_whole_transfers() {
+        let mut paths = TimedPaths::new(LEAST, 2 * MOST, SAMPLE);
+        let (len, part) = (96 * 1024, 8192);
+        let mut dues = (0..80).map(|_| paths.note(len, part, Path::Ring));
+        assert!(!dues.next().unwrap_or(true), "a transfer of another class");
+        let parts: Vec<usize> = (0..79).filter(|_| dues.next() == Some(true)).collect();
+        assert_eq!(parts, [0, 24, 48, 72], "a ring has not two of them");
     }
 
     #[test]

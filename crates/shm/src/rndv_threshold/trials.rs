@@ -25,9 +25,9 @@ const MISSES_MAX: u32 = 32;
 /// Changes of the class or way after which a trial ends: its messages do not come in a row.
 const INTERRUPTIONS: u32 = 64;
 
-/// Classes of lengths: powers of two, from this one on.
-pub(super) const FIRST_CLASS: u32 = 12;
-pub(super) const CLASSES: usize = 5;
+/// Classes of lengths: two from each power of two to the next, from this one on.
+pub(crate) const SHORTEST: u64 = 4096;
+pub(super) const CLASSES: usize = 13;
 
 /// Which classes come through the ring: the shorter ones, up to a limit that trials move.
 #[derive(Debug)]
@@ -88,6 +88,10 @@ impl Least {
 
     fn get(&self) -> u64 {
         self.blocks[0].min(self.blocks[1])
+    }
+
+    const fn is_none(&self) -> bool {
+        self.count == 0
     }
 }
 
@@ -214,6 +218,18 @@ impl Trials {
         let class = &mut self.classes[trial.class];
         class.pace.add(trial.least);
         class.wait(FIRST_INTERVAL * GROWTH);
+        self.take_longer_half_along();
+    }
+
+    /// Lets the longer half of the lengths from one power of two to the next begin on the ring, where the shorter half has been found to be faster there and nothing is
+    /// known of the longer one.
+    fn take_longer_half_along(&mut self) {
+        let is_shorter = self.limit % 2 == 1;
+        let longer = self.classes.get_mut(self.limit);
+        if let Some(longer) = longer.filter(|class| is_shorter && class.pace.is_none()) {
+            longer.wait(FIRST_INTERVAL * GROWTH);
+            self.limit += 1;
+        }
     }
 
     /// Restores the limit. Classes for which the way that was tried is worse still are not tried soon either.
@@ -271,11 +287,29 @@ mod tests {
     #[test]
     fn a_faster_ring_is_adopted_for_its_class_and_shorter_ones() {
         let mut trials = Trials::default();
-        run(&mut trials, 2, 12, ring_takes(80));
-        assert_eq!(trials.limit(), 3);
-        let through_ring = run(&mut trials, 2, 20_000, ring_takes(80));
+        run(&mut trials, 3, 12, ring_takes(80));
+        assert_eq!(trials.limit(), 4);
+        let through_ring = run(&mut trials, 3, 20_000, ring_takes(80));
         assert!(through_ring > 19_900, "{through_ring} of 20,000");
         run(&mut trials, 0, 40, ring_takes(50));
+        assert_eq!(trials.limit(), 4);
+    }
+
+    #[test]
+    fn the_longer_half_up_to_a_power_of_two_begins_as_the_shorter_half_goes() {
+        let mut trials = Trials::default();
+        run(&mut trials, 2, 12, ring_takes(80));
+        assert_eq!(trials.limit(), 4);
+        let through_ring = run(&mut trials, 3, 1_000, ring_takes(120));
+        let soon = FIRST_INTERVAL * GROWTH + 20;
+        assert!(
+            (1..=soon).contains(&through_ring),
+            "{through_ring} of 1,000"
+        );
+        assert_eq!(trials.limit(), 3);
+        // Now it is known, and is not taken along again.
+        run(&mut trials, 2, 2 * LONGEST_INTERVAL, ring_takes(150));
+        run(&mut trials, 2, 2 * LONGEST_INTERVAL, ring_takes(50));
         assert_eq!(trials.limit(), 3);
     }
 

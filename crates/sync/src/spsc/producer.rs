@@ -38,9 +38,9 @@ impl<M: Memory> Producer<M> {
         }
     }
 
-    /// Returns the longest body of a cell.
-    pub const fn max_body(&self) -> usize {
-        self.layout.max_body()
+    /// Returns the size of the lane.
+    pub const fn layout(&self) -> Layout {
+        self.layout
     }
 
     /// Returns how many cells were pushed, modulo 2^64.
