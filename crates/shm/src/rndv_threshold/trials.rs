@@ -1,5 +1,5 @@
 //! Trials: messages of one class of lengths come the other way for a moment, and the way on which each byte took less time stays
-//! (docs/adr/0063).
+//! (docs/adr/0063, 0068).
 //!
 //! Nothing here looks at a clock: the samples come from the connection, and say how long each byte of some 128 KiB took from the end of one message
 //! to the end of another.
