@@ -162,13 +162,13 @@ suites! {
     mpi4py_on_mpich_over_tcp: Mpi::Mpich, "tcp", 2;
 }
 
+#[test]
+fn mpi4py_on_mpich_over_efa() {
+    require!(mpi4py_over_efa(2, 1));
+}
+
 mod large {
     use super::*;
-
-    #[test]
-    fn mpi4py_on_mpich_over_efa() {
-        require!(mpi4py_over_efa(2, 1));
-    }
 
     #[test]
     fn mpi4py_on_mpich_over_efa_4() {
