@@ -12,6 +12,7 @@ use core::mem;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use oxifabric_types::Errno;
 
@@ -24,6 +25,9 @@ use message::Post;
 /// Maximum number of entries of deferred work of a domain that have not begun. Programs describe collectives by some thousands; an entry
 /// costs a few hundred bytes, so a program which queues work and never triggers it gets `AGAIN` before its memory is used up.
 const MOST: usize = 1 << 18;
+
+/// How long closing a counter waits for the thread that is starting work.
+const STARTER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The deferred work of one domain.
 #[derive(Default)]
@@ -185,7 +189,9 @@ impl DeferredWorkQueue {
     /// Waits until no thread is starting work. The operation of work may end, and be seen to end, before the thread that started it has let go of
     /// the work and its counter. Call it without locks in hand.
     pub(crate) fn await_starter(&self) {
-        while self.running.load(Ordering::Acquire) {
+        // In a forked child that thread may be missing.
+        let deadline = Instant::now() + STARTER_TIMEOUT;
+        while self.running.load(Ordering::Acquire) && Instant::now() < deadline {
             std::thread::yield_now();
         }
     }

@@ -115,7 +115,7 @@ pub(crate) fn timed_writes(params: &Params, layout: Layout) -> TimedPaths {
 
 /// Returns the longest message that goes in one frame, whatever else the frame lists: a quarter of the ring. The receiver copies the segments of a longer
 /// one while the sender writes the next ones.
-const fn longest_eager(layout: Layout) -> usize {
+pub(crate) const fn longest_eager(layout: Layout) -> usize {
     layout.bytes() / 4 - LISTS
 }
 
@@ -680,7 +680,7 @@ impl Conn {
         let body = match rest {
             Rest::Nothing => Body::Whole(&[]),
             Rest::Body => Body::Whole(bytes),
-            // Such a write is announced so that a refusal can be answered; being short, it is asked for, not pulled. Of granted memory the
+            // Such a write is announced so that a refusal can be answered; where the ring is faster, it is asked for, not pulled. Of granted memory the
             // peer carries out the next ones by itself.
             Rest::Pieces if !is_granted && self.cma.threshold.is_copied(header.len) => {
                 Body::Whole(&[])

@@ -195,7 +195,8 @@ mod tests {
     #[test]
     fn what_is_offered_fits_what_a_lane_takes() {
         let info = &Shm::infos()[0];
-        assert!(info.tx.inject_size <= crate::params::MIN_LAYOUT.max_body());
+        let lane = crate::params::MIN_LAYOUT;
+        assert!(info.tx.inject_size <= crate::conn::longest_eager(lane));
         assert_eq!(params::TABLE.len(), Shm::parameters().len());
     }
 

@@ -87,7 +87,7 @@ table! {
     lane_cells: Size, "256", "Messages under way per peer and direction; a power of two";
     lane_bytes: Size, "131072", "Bytes of message bodies under way per peer and direction; a power of two";
     eager_size: Size, "6144", "Up to which length messages are always copied in one piece, in bytes; longer ones are where that is measured to be faster, up to a quarter of lane_bytes";
-    segmented_size: Size, "0", "Longest message that is sent before its receive is matched, in bytes; 0: as long as shared memory is measured to be faster than reading the sender's, up to twice lane_bytes";
+    segmented_size: Size, "0", "Longest message that is sent before its receive is matched, in bytes; 0: as long as shared memory is measured to be faster than reading the sender's, up to twice lane_bytes and 384 KiB";
     segment_size: Size, "8192", "Longest piece of a message that is copied in several, in bytes";
     assist_size: Size, "24576", "Shortest message that its sender helps to copy, in bytes, at least 8192";
     pull_chunk: Size, "1048576", "How many bytes of long messages are moved in one call, in bytes";

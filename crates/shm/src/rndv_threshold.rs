@@ -1,5 +1,5 @@
 //! The rendezvous threshold of a connection: measurements decide from which length on messages are pulled (docs/protocol/shm.md 6.8,
-//! docs/adr/0063).
+//! docs/adr/0063, 0068).
 //!
 //! A long message is read from its sender's memory, by a system call, or copied twice through the ring, by both processes
 //! at the same time. Which of the two is faster depends on whether the two processors share a cache, on the kernel, on what
@@ -40,8 +40,8 @@ pub(crate) struct RndvThreshold {
 }
 
 impl RndvThreshold {
-    /// Returns the state of a new connection over a byte ring of this size, which measures messages longer than `least` and up to twice the ring: what is longer
-    /// would be kept here whole where it arrives before its receive, and waits for the other process more than once.
+    /// Returns the state of a new connection over a byte ring of this size, which measures messages longer than `least` and up to twice the ring: longer ones that come before
+    /// their receives would take much of the memory that is kept for such messages.
     pub(crate) fn measured(head: Arc<Mapping>, side: Side, least: usize, ring: usize) -> Self {
         Self {
             head,

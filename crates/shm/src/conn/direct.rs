@@ -83,7 +83,7 @@ impl Conn {
                 "memory of peer {peer} (process {pid}) cannot be accessed directly, its process is asked: {error}"
             );
             self.direct.fail();
-        } else if is_busy {
+        } else if is_busy && (!is_read || len <= self.longest_eager()) {
             self.note_carried_out(len, is_read);
         }
         copied.is_ok()

@@ -1,4 +1,4 @@
-//! The two paths of long transfers, timed: through the ring, or by one process copying from or to the other's memory (docs/adr/0063).
+//! The two paths of long transfers, timed: through the ring, or by one process copying from or to the other's memory (docs/adr/0063, 0068).
 
 use std::time::{Duration, Instant};
 

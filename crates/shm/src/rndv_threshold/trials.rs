@@ -1,7 +1,7 @@
 //! Trials: messages of one class of lengths come the other way for a moment, and the way on which each byte took less time stays
 //! (docs/adr/0063, 0068).
 //!
-//! Nothing here looks at a clock: the samples come from the connection, and say how long each byte of some 128 KiB took from the end of one message
+//! Nothing here looks at a clock: the samples come from the connection, and say how long each byte of 128 KiB or a little more took from the end of one message
 //! to the end of another.
 
 use super::Path;
