@@ -12,22 +12,20 @@ use core::mem;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use oxifabric_types::Errno;
 
 use crate::cntr::Cntr;
 use crate::handle::Ref;
 use crate::lock::lock;
+use crate::patience::CLOSE_TIMEOUT;
 use crate::progress::DomainProgress;
 use message::Post;
 
 /// Maximum number of entries of deferred work of a domain that have not begun. Programs describe collectives by some thousands; an entry
 /// costs a few hundred bytes, so a program which queues work and never triggers it gets `AGAIN` before its memory is used up.
 const MOST: usize = 1 << 18;
-
-/// How long closing a counter waits for the thread that is starting work.
-const STARTER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The deferred work of one domain.
 #[derive(Default)]
@@ -190,8 +188,8 @@ impl DeferredWorkQueue {
     /// the work and its counter. Call it without locks in hand.
     pub(crate) fn await_starter(&self) {
         // In a forked child that thread may be missing.
-        let deadline = Instant::now() + STARTER_TIMEOUT;
-        while self.running.load(Ordering::Acquire) && Instant::now() < deadline {
+        let begin = Instant::now();
+        while self.running.load(Ordering::Acquire) && begin.elapsed() < CLOSE_TIMEOUT {
             std::thread::yield_now();
         }
     }

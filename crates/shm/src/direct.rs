@@ -121,16 +121,16 @@ impl PeerAccesses {
         self.busy > 0
     }
 
-    /// Takes note of an access for which this side does not look; returns whether the peer is busy, `None` if it is time to look.
+    /// Takes note of an access; returns whether the peer counts as busy without a look.
     #[inline]
-    const fn skip_look(&mut self) -> Option<bool> {
+    const fn skips_look(&mut self) -> bool {
         if self.busy <= 1 || self.unseen == 0 {
             self.unseen = ACCESSES_PER_LOOK - 1;
-            return None;
+            return false;
         }
         self.unseen -= 1;
         self.busy -= 1;
-        Some(true)
+        true
     }
 
     /// Takes note of bytes that this side has written through the ring; `taken` tells how many of its cells the peer has taken. A peer that takes none is not busy.
@@ -357,10 +357,7 @@ impl DirectAccess {
     /// As [`DirectAccess::is_peer_busy`], before an access that this side may carry out: looks now and then only.
     #[inline]
     pub(crate) fn is_peer_busy_lately(&mut self) -> bool {
-        match self.theirs.skip_look() {
-            Some(is_busy) => is_busy,
-            None => self.is_peer_busy(),
-        }
+        self.theirs.skips_look() || self.is_peer_busy()
     }
 
     /// Returns the longest write that is to go through the ring, if that has changed; zero as long as the peer is not busy, since it may not poll then.

@@ -51,13 +51,10 @@ impl Conn {
             return false;
         }
         let is_busy = self.direct.is_peer_busy_lately();
+        // The times of longer reads do not tell: what this side copies for the peer meanwhile falls between two samples.
+        let is_timed = is_busy && (!is_read || len <= self.longest_eager());
         let goes_by_frame = match is_busy {
-            // The times of longer reads do not tell: what this side copies for the peer meanwhile falls between two samples.
-            true => {
-                is_read
-                    && len <= self.longest_eager()
-                    && self.cma.threshold.is_measured_for_ring(len as u64)
-            }
+            true => is_timed && is_read && self.cma.threshold.is_measured_for_ring(len as u64),
             false => self.cma.is_shared(len),
         };
         if goes_by_frame {
@@ -83,7 +80,7 @@ impl Conn {
                 "memory of peer {peer} (process {pid}) cannot be accessed directly, its process is asked: {error}"
             );
             self.direct.fail();
-        } else if is_busy && (!is_read || len <= self.longest_eager()) {
+        } else if is_timed {
             self.note_carried_out(len, is_read);
         }
         copied.is_ok()
