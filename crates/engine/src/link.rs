@@ -50,6 +50,7 @@ pub trait Link {
     }
 
     /// Returns whether a write longer than [`Limits::eager`] may go whole, up to [`Limits::long_write`]: no answer to it would tell that the peer has refused it.
+    /// Asked again when one that the link had no room for is the next one.
     fn takes_whole(&self, peer: PeerId, targets: &[Target]) -> bool {
         let _ = (peer, targets);
         true
@@ -57,7 +58,7 @@ pub trait Link {
 
     /// Carries out a read or write of the peer's memory at once, if this side can do so alone; returns whether it did. What is
     /// not carried out is posted as frames, by which the peer can refuse it. Called only for reads, and for writes longer than one frame,
-    /// without completion data or fence, while no frame waits for the peer.
+    /// without completion data or fence, while no frame waits for the peer; of one that had to wait, when it is the next one.
     fn carry_out(&mut self, access: &RmaOp<'_>) -> bool {
         let _ = access;
         false

@@ -147,6 +147,24 @@ impl Transmit {
         Self::new(message, key)
     }
 
+    /// Returns the access that it is, if a link may carry it out in place of its first frame, after which it would be at stage `next`: see
+    /// [`Link::carry_out`](crate::Link::carry_out).
+    pub(crate) fn as_single_access(&self, next: Stage) -> Option<RmaOp<'_>> {
+        let is_asked_for = matches!(
+            (self.header.kind, next),
+            (Kind::Write, Stage::RtsSent | Stage::Sending(_)) | (Kind::Read, Stage::Sent)
+        );
+        let is_noticed = self.flags.intersects(Flags::FENCE | Flags::REMOTE_CQ_DATA);
+        (self.stage == Stage::Queued && is_asked_for && !is_noticed).then(|| RmaOp {
+            peer: self.peer,
+            targets: &self.targets,
+            body: self.body.clone(),
+            data: 0,
+            flags: self.flags,
+            context: self.context,
+        })
+    }
+
     /// Returns whether it waits for its response.
     pub(crate) fn awaits_response(&self) -> bool {
         self.is_request() && self.stage == Stage::Sent && self.unacked

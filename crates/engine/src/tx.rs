@@ -290,6 +290,12 @@ impl Engine {
         let Some((mut frame, next)) = transmit.frame(&limits) else {
             return Step::Last;
         };
+        if let Some(access) = transmit.as_single_access(next)
+            && link.carry_out(&access)
+        {
+            self.end_carried_out(out, key);
+            return Step::Last;
+        }
         frame.transmit_complete |= !L::IN_ORDER && transmit.waits_for_part(next);
         match link.post(transmit.peer, frame, TxToken(key.raw())) {
             Ok(posted) => {
@@ -315,6 +321,16 @@ impl Engine {
             Stage::Sending(_) => Step::More,
             _ => Step::Last,
         }
+    }
+
+    /// Ends an access that waited for its peer and that the link has carried out by itself.
+    fn end_carried_out(&mut self, out: &mut impl Completions, key: Key) {
+        if let Some(transmit) = self.sends.get_mut(key) {
+            transmit.stage = Stage::Sent;
+            transmit.unacked = false;
+        }
+        self.retry_stalled = true;
+        self.check_sent(out, key);
     }
 
     /// Handles the end of a frame whose memory the link no longer needs.

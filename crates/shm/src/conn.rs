@@ -240,7 +240,10 @@ impl Conn {
     /// Posts a read, or a write whose body goes into the byte ring, of one piece of the peer's memory.
     #[inline(never)]
     fn post_one_target(&mut self, frame: &Frame<'_>, target: &Target) -> Result<bool, PostError> {
-        let start = self.reserve(frame.len)?;
+        let start = match self.reserve(frame.len) {
+            Ok(start) => start,
+            Err(error) => return Err(self.note_no_room(frame.len, error)),
+        };
         let room = self.tx.body_mut(start, frame.len);
         frame.body.read(frame.offset, room);
         let header = Header {
@@ -448,10 +451,12 @@ impl Conn {
                 Err(why) => self.fail(why),
             }
         }
-        if let Some(len) = self.blocked
-            && !self.tx.is_stuck(len)
-        {
-            events += self.unblock(len, sink);
+        if let Some(len) = self.blocked {
+            if !self.tx.is_stuck(len) {
+                events += self.unblock(len, sink);
+            } else if self.direct.waits_for_room.is_some() {
+                events += self.give_up_ring(sink);
+            }
         }
         events
     }
@@ -492,6 +497,7 @@ impl Conn {
             Err(_) => self.fail(Errno::PROTO),
             Ok(Some(_)) => {
                 self.blocked = None;
+                self.direct.waits_for_room = None;
                 sink.writable(self.peer);
             }
         }

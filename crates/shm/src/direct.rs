@@ -7,9 +7,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use oxifabric_engine::{OpenRegion, Target};
-use oxifabric_types::Flags;
+use oxifabric_types::{Flags, Instant};
 use oxifabric_wire::shm::cell::{Body, Cell};
 
 use crate::doorbell::full_fence;
@@ -42,6 +43,9 @@ const ACCESSES_PER_LOOK: u32 = 8;
 const fn most_untaken(ring: usize) -> usize {
     ring / 4 * 3
 }
+
+/// How long a write waits for room in the ring. A peer that polls makes some sooner, unless it has lost its processor.
+const LONGEST_WAIT_FOR_ROOM: Duration = Duration::from_millis(1);
 
 /// First words of the two sides' counts of revocations, and of accesses that they began and ended.
 const REVOCATIONS: usize = 320;
@@ -79,6 +83,8 @@ pub(crate) struct DirectAccess {
     pub(crate) awaits_position: bool,
     /// The longest of them, as last asked for.
     longest_written: usize,
+    /// Since when one of them waits for room in the ring.
+    pub(crate) waits_for_room: Option<Instant>,
 }
 
 /// What this side has seen of the peer's accesses.
@@ -184,6 +190,7 @@ impl DirectAccess {
             writes,
             awaits_position: false,
             longest_written: 0,
+            waits_for_room: None,
         }
     }
 
@@ -332,11 +339,23 @@ impl DirectAccess {
         self.writes.note(len as u64, len, Path::Ring);
     }
 
-    /// Returns whether a peer has granted this memory, and has not taken the grant back.
-    pub(crate) fn is_writable(&self, target: &Target) -> bool {
+    /// Returns whether a long write has waited for room in the ring long enough; if so, the peer is not busy any more.
+    pub(crate) fn gives_up_ring(&mut self, now: Instant) -> bool {
+        let since = self.waits_for_room;
+        let has_waited = since.is_some_and(|since| now.since(since) >= LONGEST_WAIT_FOR_ROOM);
+        if has_waited {
+            self.waits_for_room = None;
+            self.theirs.busy = 0;
+        }
+        has_waited
+    }
+
+    /// Returns whether long writes of this memory may go through the ring: the peer is busy, has granted it, and has not taken the grant back.
+    pub(crate) fn is_written_by_frame(&self, target: &Target) -> bool {
         let theirs = self.side.other().word(&self.head, REVOCATIONS);
         let epoch = theirs.load(Ordering::Acquire);
-        self.held.front().is_some_and(|grant| grant.epoch == epoch)
+        self.theirs.busy > 0
+            && self.held.front().is_some_and(|grant| grant.epoch == epoch)
             && self.find(target, false).is_some()
     }
 
@@ -518,14 +537,36 @@ mod tests {
     }
 
     #[test]
-    fn granted_memory_is_writable_until_the_grant_is_taken_back() {
+    fn a_busy_peer_takes_long_writes_of_what_it_has_granted_and_not_taken_back() {
         let [mut target_side, mut initiator] = sides();
-        assert!(!initiator.is_writable(&target(110, 40)));
+        target_side.note_posted(0, 1);
+        assert!(initiator.is_peer_busy());
+        assert!(!initiator.is_written_by_frame(&target(110, 40)));
         assert!(grant(&mut target_side, &mut initiator, 7, &REGION));
-        assert!(initiator.is_writable(&target(110, 40)));
-        assert!(!initiator.is_writable(&target(110, 41)));
+        assert!(initiator.is_written_by_frame(&target(110, 40)));
+        assert!(!initiator.is_written_by_frame(&target(110, 41)));
         target_side.revoke();
-        assert!(!initiator.is_writable(&target(110, 40)));
+        assert!(!initiator.is_written_by_frame(&target(110, 40)));
+    }
+
+    #[test]
+    fn a_peer_that_makes_no_room_for_a_long_write_is_not_busy() {
+        let [mut target_side, mut initiator] = sides();
+        target_side.note_posted(0, 1);
+        assert!(initiator.is_peer_busy());
+        assert!(grant(&mut target_side, &mut initiator, 7, &REGION));
+        let start = Instant::from_nanos(1_000);
+        assert!(!initiator.gives_up_ring(start), "nothing waits");
+        initiator.waits_for_room = Some(start);
+        let end = start.after(LONGEST_WAIT_FOR_ROOM);
+        assert!(!initiator.gives_up_ring(start.after(LONGEST_WAIT_FOR_ROOM / 2)));
+        assert!(initiator.is_written_by_frame(&target(110, 40)));
+        assert!(initiator.gives_up_ring(end));
+        assert!(!initiator.gives_up_ring(end), "once");
+        assert!(!initiator.is_peer_busy());
+        assert!(!initiator.is_written_by_frame(&target(110, 40)));
+        target_side.note_posted(1, 2);
+        assert!(initiator.is_peer_busy(), "it goes on");
     }
 
     #[test]

@@ -163,7 +163,7 @@ impl Link for UntrustedPeer {
     }
 
     fn takes_whole(&self, _: PeerId, targets: &[Target]) -> bool {
-        matches!(targets, [target] if self.conn.direct.is_writable(target))
+        matches!(targets, [target] if self.conn.direct.is_written_by_frame(target))
     }
 
     /// Its process cannot be reached: what is tried fails.

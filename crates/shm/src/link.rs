@@ -229,7 +229,7 @@ impl Link for ShmLink {
     fn takes_whole(&self, peer: PeerId, targets: &[Target]) -> bool {
         let index = self.peers.get(peer).map(|peer| peer.conn as usize);
         let conn = index.and_then(|index| self.conns.get(index));
-        matches!((conn, targets), (Some(conn), [target]) if conn.direct.is_writable(target))
+        matches!((conn, targets), (Some(conn), [target]) if conn.direct.is_written_by_frame(target))
     }
 
     fn carry_out(&mut self, access: &RmaOp<'_>) -> bool {

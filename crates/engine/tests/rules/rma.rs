@@ -472,6 +472,26 @@ fn the_link_is_not_asked_to_carry_out_what_the_peer_is_to_notice_or_what_has_to_
 }
 
 #[test]
+fn the_link_is_asked_again_to_carry_out_an_access_that_waited() {
+    let (long, short) = (memory(&[1; 9]), memory(&[1; 8]));
+    let mut b = Bench::new();
+    b.link.carried_out = Some(Vec::new());
+    b.link.answers.push_back(Err(PostError::Again));
+    b.rma(op(Flags::WRITE, &short, 1)).expect("room");
+    let noticed = Flags::WRITE | Flags::REMOTE_CQ_DATA;
+    for (flags, context) in [(Flags::WRITE, 2), (noticed, 3), (Flags::READ, 4)] {
+        b.rma(op(flags, &long, context)).expect("room");
+    }
+    b.tell(|sink| sink.writable(PEER));
+    assert_eq!(b.link.carried_out, Some(vec![2, 4]));
+    assert_eq!((b.frame().header.kind, b.done().context), (Kind::Write, 1));
+    let noticed = b.frame().header;
+    assert!(noticed.flags.contains(HeaderFlags::DATA));
+    let done = [b.done(), b.done(), b.done()];
+    assert_eq!(done.map(|done| done.context), [2, 3, 4]);
+}
+
+#[test]
 fn a_long_write_is_one_frame_where_the_limits_say_so() {
     let mut b = Bench::with(|limits| limits.long_write = 20, |_| {});
     b.link.carried_out = Some(Vec::new());

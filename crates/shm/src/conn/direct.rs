@@ -2,9 +2,9 @@
 
 use std::io;
 
-use oxifabric_engine::{Header, Kind, Limits, RmaOp, Sink, Target};
+use oxifabric_engine::{Header, Kind, Limits, PostError, RmaOp, Sink, Target};
 use oxifabric_mem::Iov;
-use oxifabric_provider::log;
+use oxifabric_provider::{clock, log};
 use oxifabric_types::Flags;
 use oxifabric_wire::shm::cell::{Body, Cell};
 
@@ -158,6 +158,26 @@ impl Conn {
             direct.note_written(cell, len, || tx.taken().unwrap_or(cell));
             self.adopt_long_write(limits);
         }
+    }
+
+    /// Takes note of a write for which there is no room in the ring, and of since when a long one waits for some; returns what the engine is told.
+    #[cold]
+    pub(super) fn note_no_room(&mut self, len: usize, error: PostError) -> PostError {
+        if len > self.direct.writes.least() {
+            self.direct.waits_for_room.get_or_insert_with(clock::exact);
+        }
+        error
+    }
+
+    /// Has a long write that waits for room in the ring carried out by this side once the peer has made none for a while: it does not poll.
+    #[cold]
+    pub(super) fn give_up_ring(&mut self, sink: &mut impl Sink) -> usize {
+        let has_given_up = self.ending.is_none() && self.direct.gives_up_ring(clock::exact());
+        if has_given_up {
+            self.blocked = None;
+            sink.writable(self.peer);
+        }
+        usize::from(has_given_up)
     }
 
     /// Grants the peer the region that it accesses by a frame, if others of this length are worth it; returns whether it has a grant.

@@ -28,6 +28,7 @@ const LONG: usize = 300_000;
 struct Ends {
     pulled: Vec<Result<(), Errno>>,
     down: Vec<PeerId>,
+    writable: Vec<PeerId>,
     /// Whether the sink has room for what arrives.
     takes: bool,
 }
@@ -44,7 +45,9 @@ impl Sink for Ends {
     fn pulled(&mut self, _: RxToken, result: Result<(), Errno>) {
         self.pulled.push(result);
     }
-    fn writable(&mut self, _: PeerId) {}
+    fn writable(&mut self, peer: PeerId) {
+        self.writable.push(peer);
+    }
     fn peer_down(&mut self, peer: PeerId, _: Errno) {
         self.down.push(peer);
     }
@@ -302,6 +305,67 @@ fn limits_follow_what_was_measured_of_writes() {
     write(&mut link);
     assert_eq!(link.limits(peer).long_write, longest);
     assert!(longest >= 7_000);
+}
+
+#[test]
+fn a_long_write_does_not_wait_for_a_peer_that_makes_no_room_in_the_ring() {
+    const LEN: usize = 48 << 10;
+    let mut link = open();
+    let (peer, theirs, _socket) = meet(&mut link, "computing");
+    let accesses = theirs.side.word(&theirs.head, direct::ACCESSES);
+    accesses.store(2, Ordering::Relaxed);
+    let target = Target::unkeyed(0, LEN as u64);
+    let conn = link.conn_of(peer).expect("it is open");
+    let epoch = 0;
+    let grant = Cell {
+        kind: direct::GRANT,
+        flags: 0,
+        id: 3,
+        tag: 0,
+        data: 0,
+        len: target.len,
+        body: cell::Body::Link {
+            words: [target.key, epoch],
+        },
+    };
+    conn.direct.take_grant(&grant, [target.key, epoch], 0);
+    assert!(conn.direct.is_peer_busy());
+    let mut bytes = vec![1; LEN];
+    let body = crate::sys::memory::lend(&mut bytes);
+    let header = Header {
+        kind: Kind::Write,
+        flags: HeaderFlags::empty(),
+        id: 0,
+        tag: 0,
+        data: 0,
+        len: LEN as u64,
+    };
+    let targets = [target];
+    let write = Frame {
+        targets: &targets,
+        ..Frame::whole(header, &body)
+    };
+    let refused = loop {
+        assert!(link.takes_whole(peer, &targets));
+        if let Err(error) = link.post(peer, write, TxToken(0)) {
+            break error;
+        }
+    };
+    let begun = Clock::now();
+    assert_eq!(refused, PostError::Again);
+    let mut ends = Ends::default();
+    while ends.writable.is_empty() {
+        link.poll(Instant::default(), &mut ends);
+        assert!(begun.elapsed() < Duration::from_secs(60), "it waits");
+    }
+    assert_eq!(ends.writable, [peer]);
+    assert!(!link.takes_whole(peer, &targets));
+    // The peer makes accesses again, and the same write finds no room.
+    accesses.store(4, Ordering::Relaxed);
+    let conn = link.conn_of(peer).expect("it is open");
+    assert!(conn.direct.is_peer_busy() && conn.direct.waits_for_room.is_none());
+    assert_eq!(link.post(peer, write, TxToken(0)), Err(PostError::Again));
+    assert!(link.takes_whole(peer, &targets));
 }
 
 #[test]
