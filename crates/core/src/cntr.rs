@@ -332,8 +332,8 @@ static OPS: fi_ops_cntr = fi_ops_cntr {
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: the table is only in the handles of counters.
     let cntr: &Cntr = unsafe { object(fid.cast()) };
-    // Another thread may have started the last work that waited for it, and refer to it for a moment longer.
-    cntr.domain.progress().deferred_work().await_starter();
+    // Another thread may have started the last work that waited for it, or counted its end there, and refer to it for a moment longer.
+    cntr.domain.progress().deferred_work().await_others();
     // SAFETY: as above, and the application gives this one up.
     status(unsafe { handle::close::<Cntr>(fid) })
 }

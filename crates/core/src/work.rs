@@ -1,4 +1,4 @@
-//! Deferred work, which waits until a counter reaches a threshold: fi_trigger(3). Path class: setup, except for [`DeferredWorkQueue::ended`].
+//! Deferred work, which waits until a counter reaches a threshold: fi_trigger(3). Path class: setup, except for [`DeferredWorkQueue::end`].
 //!
 //! A counter that crosses a threshold moves its work to the due queue; the thread that drives the domain next starts it,
 //! and holds no lock of an endpoint while it does (docs/adr/0007). Order of locks: the state of this queue comes after all others,
@@ -11,7 +11,7 @@ use core::ffi::c_void;
 use core::mem;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use oxifabric_types::Errno;
@@ -33,6 +33,8 @@ pub(crate) struct DeferredWorkQueue {
     state: Mutex<State>,
     /// Whether a thread starts deferred work: one thread at a time does, so that work starts in order.
     running: AtomicBool,
+    /// How many threads report the end of an operation, and refer to its counter meanwhile.
+    reporting: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -184,12 +186,14 @@ impl DeferredWorkQueue {
         self.running.store(false, Ordering::Release);
     }
 
-    /// Waits until no thread is starting work. The operation of work may end, and be seen to end, before the thread that started it has let go of
-    /// the work and its counter. Call it without locks in hand.
-    pub(crate) fn await_starter(&self) {
-        // In a forked child that thread may be missing.
+    /// Waits until no thread is starting work or reporting its end. The operation of work may end, and be seen to end, before these have let go of
+    /// the counters that it names. Call it without locks in hand.
+    pub(crate) fn await_others(&self) {
+        let is_idle =
+            || !self.running.load(Ordering::Acquire) && self.reporting.load(Ordering::Acquire) == 0;
+        // In a forked child those threads may be missing.
         let begin = Instant::now();
-        while self.running.load(Ordering::Acquire) && begin.elapsed() < CLOSE_TIMEOUT {
+        while !is_idle() && begin.elapsed() < CLOSE_TIMEOUT {
             std::thread::yield_now();
         }
     }
@@ -240,9 +244,30 @@ impl DeferredWorkQueue {
         state.waiting.is_empty() && state.due.is_empty() && state.in_flight.is_empty()
     }
 
-    /// Takes the entry of the operation with this context, which has ended.
-    pub(crate) fn ended(&self, context: usize) -> Option<InFlight> {
-        lock(&self.state).in_flight.remove(&context)
+    /// Has the end of the operation with this context reported, unless its endpoint is closed.
+    pub(crate) fn end(&self, context: usize, report: impl FnOnce(&InFlight)) {
+        self.reporting.fetch_add(1, Ordering::Relaxed);
+        let ended = lock(&self.state).in_flight.remove(&context);
+        if let Some(in_flight) = ended {
+            report(&in_flight);
+        }
+        self.reporting.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Notes an operation in flight that this counter counts; returns its context.
+    #[cfg(test)]
+    pub(crate) fn note_in_flight(&self, cntr: &Cntr) -> usize {
+        let mut state = lock(&self.state);
+        state.last += 1;
+        let (key, cntr) = (state.last, Some(Ref::to(cntr)));
+        let in_flight = InFlight {
+            cntr,
+            context: 0,
+            reported: false,
+            ep: 0,
+        };
+        state.in_flight.insert(key, in_flight);
+        key
     }
 
     /// Takes out the work that was not started yet and that `which` picks, by owner and counter.
@@ -292,8 +317,11 @@ impl DeferredWorkQueue {
 
 impl Work {
     /// Reports that the operation was cancelled.
-    pub(crate) fn cancel(mut self) {
-        if let Action::Call(call) = &mut self.action {
+    pub(crate) fn cancel(self) {
+        let Self { _cntr, action, .. } = self;
+        // Whoever sees the report may close the counter.
+        drop(_cntr);
+        if let Action::Call(mut call) = action {
             // The call only reports the cancellation, which does not fail.
             let _ = call(Disposition::Cancel);
         }

@@ -505,3 +505,28 @@ fn a_counter_is_closed_although_another_thread_is_about_to_let_go_of_its_last_wo
         assert_eq!(close(cntr), 0);
     });
 }
+
+#[test]
+fn a_counter_is_closed_although_another_thread_is_about_to_let_go_of_the_operation_that_it_counted()
+{
+    let world = world(Progress::Manual);
+    let cntr = world.cntr(FI_WAIT_NONE);
+    // SAFETY: it was just opened.
+    let object = unsafe { crate::handle::object::<Cntr>(cntr) };
+    let progress = Arc::clone(object.domain().progress());
+    let key = progress.deferred_work().note_in_flight(object);
+    let is_counted = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            progress.deferred_work().end(key, |_| {
+                is_counted.store(true, Ordering::Release);
+                // For a while the application knows of the end, and this thread refers to the counter still.
+                (0..100).for_each(|_| thread::yield_now());
+            });
+        });
+        while !is_counted.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+        assert_eq!(close(cntr), 0);
+    });
+}

@@ -47,28 +47,37 @@ impl CompletionDispatch {
     /// Routes the result of deferred work: to the counter that it names, and to the queue only if it asked for that
     /// (fi_trigger(3)).
     fn route_deferred(&self, completion: &Completion, source: FiAddr) {
-        let Some((in_flight, completion)) = self.in_flight(completion) else {
-            return;
-        };
-        if let Some(cntr) = &in_flight.cntr {
-            cntr.count(completion.len);
-        }
-        if let Some(counter) = self.counter(completion.flags) {
-            counter.note(completion.len);
-        }
-        if let Some(cq) = &self.side(completion.flags).cq
-            && in_flight.reported
-        {
-            cq.push(&completion, source.0);
-        }
+        self.end_deferred(completion, |in_flight, completion| {
+            if let Some(cntr) = &in_flight.cntr {
+                cntr.count(completion.len);
+            }
+            if let Some(counter) = self.counter(completion.flags) {
+                counter.note(completion.len);
+            }
+            if let Some(cq) = &self.side(completion.flags).cq
+                && in_flight.reported
+            {
+                cq.push(completion, source.0);
+            }
+        });
     }
 
-    /// Finds the deferred work whose operation ended, and gives the result the application's context.
-    pub(super) fn in_flight(&self, op: &Completion) -> Option<(InFlight, Completion)> {
-        let in_flight = self.progress.as_ref()?.deferred_work().ended(op.context)?;
-        let mut shown = *op;
-        shown.context = in_flight.context;
-        shown.flags.remove(Flags::DEFERRED);
-        Some((in_flight, shown))
+    /// Has the end of an operation of deferred work reported, with the application's context.
+    pub(super) fn end_deferred(
+        &self,
+        op: &Completion,
+        report: impl FnOnce(&InFlight, &Completion),
+    ) {
+        let Some(progress) = &self.progress else {
+            return;
+        };
+        progress.deferred_work().end(op.context, |in_flight| {
+            let shown = Completion {
+                context: in_flight.context,
+                flags: op.flags.difference(Flags::DEFERRED),
+                ..*op
+            };
+            report(in_flight, &shown);
+        });
     }
 }

@@ -45,16 +45,19 @@ impl CompletionDispatch {
 
     fn route_deferred_failure(&mut self, failure: &Failure) {
         let source = self.name_or_none(&failure.op);
-        let Some((in_flight, op)) = self.in_flight(&failure.op) else {
-            return;
-        };
-        if let Some(cntr) = &in_flight.cntr {
-            cntr.count_error();
-        }
-        if let Some(cq) = &self.side(op.flags).cq
-            && in_flight.reported
-        {
-            cq.push_failure(&Failure { op, ..*failure }, source.0, None);
-        }
+        self.end_deferred(&failure.op, |in_flight, op| {
+            if let Some(cntr) = &in_flight.cntr {
+                cntr.count_error();
+            }
+            if let Some(cq) = &self.side(op.flags).cq
+                && in_flight.reported
+            {
+                let shown = Failure {
+                    op: *op,
+                    ..*failure
+                };
+                cq.push_failure(&shown, source.0, None);
+            }
+        });
     }
 }
