@@ -20,7 +20,7 @@ use oxifabric_bench::machine::{Machine, two_cpus};
 use oxifabric_bench::statistics::geometric_mean;
 use oxifabric_types::conf::parse_bool;
 
-use self::threshold::{ASSIST, COPYING, PLACE};
+use self::threshold::ASSIST;
 use self::trials::{Comparison, Row, Trials};
 pub(super) use self::worker_pair::{Options as WorkerPairOptions, serve};
 use self::worker_pair::{Start, WorkerPair};
@@ -90,8 +90,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Trouble> {
         is_quiet: options.json,
         bar: ProgressBar::hidden(),
     };
-    let sizes = [COPYING.sizes, PLACE.sizes, &SIZES];
-    let counts = sizes.map(|sizes| 2 * trials.count(sizes.len()));
+    let counts = [&threshold::SIZES[..], &SIZES].map(|sizes| 2 * trials.count(sizes.len()));
     trials.bar = progress_bar(counts.iter().sum());
     let verdict = compare(&trials)?;
     trials.bar.finish_and_clear();
@@ -145,21 +144,16 @@ fn compare(trials: &Trials<'_>) -> Result<Verdict, Trouble> {
         comparisons.push(comparison);
         shown
     };
-    let (rows, mut settings) = COPYING.find(&PLACE.second(), trials)?;
-    show(COPYING.question, COPYING.ways, rows)?;
-    let (rows, more) = PLACE.find(&settings, trials)?;
-    show(PLACE.question, PLACE.ways, rows)?;
-    settings.extend(more);
-    if settings
-        .iter()
-        .all(|setting| is_in_force(trials.known, setting))
-    {
+    let (rows, setting) = threshold::find(trials)?;
+    show(threshold::QUESTION, threshold::WAYS, rows)?;
+    if is_in_force(trials.known, &setting) {
         return Ok(Verdict {
             comparisons,
-            settings,
+            settings: vec![setting],
             gain: None,
         });
     }
+    let settings = vec![setting];
     let rows = trials.measure(&[vec![], settings.clone()], &SIZES)?;
     let gain = Some(gain(&rows));
     show("What does it bring?", ["now", "tuned"], rows)?;
