@@ -272,13 +272,7 @@ impl ShmLink {
             entry: half.entry,
             incarnation: half.incarnation,
             probe: half.probe,
-            direct: DirectAccess::new(
-                Arc::clone(&region.head),
-                region.side,
-                grants,
-                region.layout.bytes(),
-                writes,
-            ),
+            direct: DirectAccess::new(Arc::clone(&region.head), region.side, grants, writes),
             cma: CmaQueue::new(
                 region.head,
                 region.side,

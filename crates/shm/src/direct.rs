@@ -38,12 +38,6 @@ const BUSY_ACCESSES: u32 = 64;
 /// How many accesses are carried out for one look at a busy peer's word: a look takes the word out of the cache of the peer, which writes it twice in each of its accesses.
 const ACCESSES_PER_LOOK: u32 = 8;
 
-/// Bytes of a byte ring of this size that long writes may take up before the peer has to make an access, or take some of what is there: one that has stopped
-/// leaves the rest to direct accesses.
-const fn most_untaken(ring: usize) -> usize {
-    ring / 4 * 3
-}
-
 /// How long a write waits for room in the ring. A peer that polls makes some sooner, unless it has lost its processor.
 const LONGEST_WAIT_FOR_ROOM: Duration = Duration::from_millis(1);
 
@@ -88,7 +82,7 @@ pub(crate) struct DirectAccess {
 }
 
 /// What this side has seen of the peer's accesses.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct PeerAccesses {
     /// How many it had begun and ended when this side looked last.
     count: u64,
@@ -96,33 +90,24 @@ struct PeerAccesses {
     busy: u32,
     /// How many accesses this side makes before it looks again.
     unseen: u32,
-    /// Cells of this side that it had taken when this side looked last.
-    taken: u64,
-    /// Bytes that may be written through the ring before this side looks again, and all of them after the peer's last access.
-    left: usize,
-    most: usize,
+    /// How many cells of this side it had taken when it stopped to make room for writes: as long as it takes none it is not busy.
+    stopped_at: Option<u64>,
 }
 
 impl PeerAccesses {
-    const fn new(ring: usize) -> Self {
-        let most = most_untaken(ring);
-        Self {
-            count: 0,
-            busy: 0,
-            unseen: 0,
-            taken: 0,
-            left: most,
-            most,
-        }
-    }
-
-    /// Takes note of the number of accesses that the peer has begun and ended; returns whether it is busy.
+    /// Takes note of the number of accesses that the peer has begun and ended; returns whether it is busy. `taken` tells how many cells it has taken.
     #[inline]
-    const fn look(&mut self, count: u64) -> bool {
+    fn look(&mut self, count: u64, taken: impl FnOnce() -> u64) -> bool {
+        if let Some(stopped_at) = self.stopped_at {
+            if taken() == stopped_at {
+                return false;
+            }
+            self.stopped_at = None;
+        }
         if count == self.count {
             self.busy = self.busy.saturating_sub(1);
         } else {
-            (self.count, self.busy, self.left) = (count, BUSY_ACCESSES, self.most);
+            (self.count, self.busy) = (count, BUSY_ACCESSES);
         }
         self.busy > 0
     }
@@ -139,18 +124,10 @@ impl PeerAccesses {
         true
     }
 
-    /// Takes note of bytes that this side has written through the ring; `taken` tells how many of its cells the peer has taken. A peer that takes none is not busy.
-    fn wrote(&mut self, len: usize, taken: impl FnOnce() -> u64) {
-        self.left = self.left.saturating_sub(len);
-        if self.left > 0 || self.busy == 0 {
-            return;
-        }
-        self.left = self.most;
-        let taken = taken();
-        if taken == self.taken {
-            self.busy = 0;
-        }
-        self.taken = taken;
+    /// Takes note that the peer makes no room for writes, and has taken so many cells.
+    const fn stop(&mut self, taken: u64) {
+        self.busy = 0;
+        self.stopped_at = Some(taken);
     }
 }
 
@@ -167,14 +144,8 @@ pub(crate) struct Grant {
 }
 
 impl DirectAccess {
-    /// Returns the state of a new connection, over a byte ring of this size.
-    pub(crate) fn new(
-        head: Arc<Mapping>,
-        side: Side,
-        grants: bool,
-        ring: usize,
-        writes: TimedPaths,
-    ) -> Self {
+    /// Returns the state of a new connection.
+    pub(crate) fn new(head: Arc<Mapping>, side: Side, grants: bool, writes: TimedPaths) -> Self {
         Self {
             head,
             side,
@@ -183,7 +154,7 @@ impl DirectAccess {
             unfinished: None,
             held: VecDeque::new(),
             accesses: 0,
-            theirs: PeerAccesses::new(ring),
+            theirs: PeerAccesses::default(),
             seen: Recently::default(),
             failed: false,
             order: AccessOrder::default(),
@@ -334,18 +305,17 @@ impl DirectAccess {
     pub(crate) fn note_written(&mut self, cell: u64, len: usize, taken: impl FnOnce() -> u64) {
         self.order.note_unordered(cell);
         self.count();
-        self.is_peer_busy();
-        self.theirs.wrote(len, taken);
+        self.is_peer_busy(taken);
         self.writes.note(len as u64, len, Path::Ring);
     }
 
-    /// Returns whether a long write has waited for room in the ring long enough; if so, the peer is not busy any more.
-    pub(crate) fn gives_up_ring(&mut self, now: Instant) -> bool {
+    /// Returns whether a long write has waited for room in the ring long enough; if so, the peer, which has taken so many cells, is not busy before it takes another one.
+    pub(crate) fn gives_up_ring(&mut self, now: Instant, taken: u64) -> bool {
         let since = self.waits_for_room;
         let has_waited = since.is_some_and(|since| now.since(since) >= LONGEST_WAIT_FOR_ROOM);
         if has_waited {
             self.waits_for_room = None;
-            self.theirs.busy = 0;
+            self.theirs.stop(taken);
         }
         has_waited
     }
@@ -366,17 +336,17 @@ impl DirectAccess {
         word.store(self.accesses, Ordering::Release);
     }
 
-    /// Returns whether the peer has made accesses of its own lately: it has no time to copy a part of ours, but polls.
+    /// Returns whether the peer has made accesses of its own lately: it has no time to copy a part of ours, but polls. `taken` tells how many cells it has taken.
     #[inline]
-    pub(crate) fn is_peer_busy(&mut self) -> bool {
+    pub(crate) fn is_peer_busy(&mut self, taken: impl FnOnce() -> u64) -> bool {
         let word = self.side.other().word(&self.head, ACCESSES);
-        self.theirs.look(word.load(Ordering::Relaxed))
+        self.theirs.look(word.load(Ordering::Relaxed), taken)
     }
 
     /// As [`DirectAccess::is_peer_busy`], before an access that this side may carry out: looks now and then only.
     #[inline]
-    pub(crate) fn is_peer_busy_lately(&mut self) -> bool {
-        self.theirs.skips_look() || self.is_peer_busy()
+    pub(crate) fn is_peer_busy_lately(&mut self, taken: impl FnOnce() -> u64) -> bool {
+        self.theirs.skips_look() || self.is_peer_busy(taken)
     }
 
     /// Returns the longest write that is to go through the ring, if that has changed; zero as long as the peer is not busy, since it may not poll then.
@@ -476,7 +446,6 @@ mod tests {
                 Arc::clone(&head),
                 side,
                 true,
-                RING,
                 TimedPaths::new(6144, 32 << 10, RING),
             )
         })
@@ -540,7 +509,7 @@ mod tests {
     fn a_busy_peer_takes_long_writes_of_what_it_has_granted_and_not_taken_back() {
         let [mut target_side, mut initiator] = sides();
         target_side.note_posted(0, 1);
-        assert!(initiator.is_peer_busy());
+        assert!(initiator.is_peer_busy(|| 0));
         assert!(!initiator.is_written_by_frame(&target(110, 40)));
         assert!(grant(&mut target_side, &mut initiator, 7, &REGION));
         assert!(initiator.is_written_by_frame(&target(110, 40)));
@@ -553,20 +522,25 @@ mod tests {
     fn a_peer_that_makes_no_room_for_a_long_write_is_not_busy() {
         let [mut target_side, mut initiator] = sides();
         target_side.note_posted(0, 1);
-        assert!(initiator.is_peer_busy());
+        assert!(initiator.is_peer_busy(|| 0));
         assert!(grant(&mut target_side, &mut initiator, 7, &REGION));
         let start = Instant::from_nanos(1_000);
-        assert!(!initiator.gives_up_ring(start), "nothing waits");
+        assert!(!initiator.gives_up_ring(start, 3), "nothing waits");
         initiator.waits_for_room = Some(start);
         let end = start.after(LONGEST_WAIT_FOR_ROOM);
-        assert!(!initiator.gives_up_ring(start.after(LONGEST_WAIT_FOR_ROOM / 2)));
+        assert!(!initiator.gives_up_ring(start.after(LONGEST_WAIT_FOR_ROOM / 2), 3));
         assert!(initiator.is_written_by_frame(&target(110, 40)));
-        assert!(initiator.gives_up_ring(end));
-        assert!(!initiator.gives_up_ring(end), "once");
-        assert!(!initiator.is_peer_busy());
+        assert!(initiator.gives_up_ring(end, 3));
+        assert!(!initiator.gives_up_ring(end, 3), "once");
+        assert!(!initiator.is_peer_busy(|| 4), "it makes no more accesses");
         assert!(!initiator.is_written_by_frame(&target(110, 40)));
         target_side.note_posted(1, 2);
-        assert!(initiator.is_peer_busy(), "it goes on");
+        assert!(initiator.is_peer_busy(|| 4), "it goes on");
+        initiator.waits_for_room = Some(start);
+        assert!(initiator.gives_up_ring(end, 4));
+        target_side.note_posted(2, 3);
+        assert!(!initiator.is_peer_busy(|| 4), "it does not poll");
+        assert!(initiator.is_peer_busy(|| 5));
     }
 
     #[test]
@@ -644,29 +618,32 @@ mod tests {
     #[test]
     fn a_peer_is_busy_while_it_makes_accesses() {
         let [mut here, mut peer] = sides();
-        assert!(!here.is_peer_busy());
+        assert!(!here.is_peer_busy(|| 0));
         peer.note_posted(0, 1);
         for _ in 0..=BUSY_ACCESSES - 1 {
-            assert!(here.is_peer_busy());
+            assert!(here.is_peer_busy(|| 0));
         }
-        assert!(!here.is_peer_busy());
+        assert!(!here.is_peer_busy(|| 0));
     }
 
     #[test]
     fn a_busy_peer_is_looked_at_once_in_several_accesses_and_an_idle_one_at_each() {
         let [mut here, mut peer] = sides();
-        assert!(!here.is_peer_busy_lately());
+        assert!(!here.is_peer_busy_lately(|| 0));
         peer.note_posted(0, 1);
         for _ in 0..BUSY_ACCESSES {
-            assert!(here.is_peer_busy_lately());
+            assert!(here.is_peer_busy_lately(|| 0));
         }
-        assert!(!here.is_peer_busy_lately(), "it has made none meanwhile");
+        assert!(
+            !here.is_peer_busy_lately(|| 0),
+            "it has made none meanwhile"
+        );
         peer.note_posted(1, 2);
-        assert!(here.is_peer_busy_lately());
+        assert!(here.is_peer_busy_lately(|| 0));
         peer.note_posted(2, 3);
         let unseen = (1..=ACCESSES_PER_LOOK).find(|_| {
             let seen = here.theirs.count;
-            assert!(here.is_peer_busy_lately());
+            assert!(here.is_peer_busy_lately(|| 0));
             here.theirs.count != seen
         });
         assert_eq!(unseen, Some(ACCESSES_PER_LOOK));
@@ -678,35 +655,13 @@ mod tests {
         here.writes.prefer_ring(10_000);
         assert_eq!(here.new_longest_written(), None, "the peer may not poll");
         peer.note_written(0, 10_000, || 0);
-        assert!(here.is_peer_busy());
+        assert!(here.is_peer_busy(|| 0));
         assert_eq!(here.new_longest_written(), Some(16_383));
         assert_eq!(here.new_longest_written(), None);
         for cell in 0..u64::from(BUSY_ACCESSES) {
             here.note_written(cell, 10_000, || cell);
         }
         assert_eq!(here.new_longest_written(), Some(0), "the peer has stopped");
-    }
-
-    #[test]
-    fn a_peer_that_takes_nothing_is_not_busy_once_most_of_the_ring_waits_for_it() {
-        let [mut here, mut peer] = sides();
-        here.writes.prefer_ring(10_000);
-        peer.note_written(0, 10_000, || 0);
-        assert!(here.is_peer_busy());
-        assert_eq!(here.new_longest_written(), Some(16_383));
-        let enough = most_untaken(RING).div_ceil(10_000) as u64;
-        for cell in 0..enough {
-            here.note_written(cell, 10_000, || 5);
-        }
-        assert_eq!(here.new_longest_written(), None, "it has taken some");
-        for cell in 0..enough {
-            assert_eq!(here.new_longest_written(), None);
-            here.note_written(enough + cell, 10_000, || 5);
-        }
-        assert_eq!(here.new_longest_written(), Some(0));
-        assert!(!here.is_peer_busy());
-        peer.note_written(1, 10_000, || 0);
-        assert!(here.is_peer_busy(), "it goes on");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::Conn;
 use crate::NAME;
 use crate::direct::{GRANT, SHORTEST};
 use crate::rndv_threshold::Path;
+use crate::sys::memory::Tx;
 use crate::sys::process;
 
 impl Conn {
@@ -50,7 +51,8 @@ impl Conn {
         if len <= self.direct.writes.least() {
             return false;
         }
-        let is_busy = self.direct.is_peer_busy_lately();
+        let (direct, tx) = (&mut self.direct, &mut self.tx);
+        let is_busy = direct.is_peer_busy_lately(|| cells_taken(tx));
         // The times of longer reads do not tell: what this side copies for the peer meanwhile falls between two samples.
         let is_timed = is_busy && (!is_read || len <= self.longest_eager());
         let goes_by_frame = match is_busy {
@@ -154,8 +156,7 @@ impl Conn {
         if len > self.direct.writes.least() {
             let (direct, tx) = (&mut self.direct, &mut self.tx);
             let cell = tx.pushed().wrapping_sub(1);
-            // A position that makes no sense ends the connection when cells are pushed.
-            direct.note_written(cell, len, || tx.taken().unwrap_or(cell));
+            direct.note_written(cell, len, || cells_taken(tx));
             self.adopt_long_write(limits);
         }
     }
@@ -172,7 +173,9 @@ impl Conn {
     /// Has a long write that waits for room in the ring carried out by this side once the peer has made none for a while: it does not poll.
     #[cold]
     pub(super) fn give_up_ring(&mut self, sink: &mut impl Sink) -> usize {
-        let has_given_up = self.ending.is_none() && self.direct.gives_up_ring(clock::exact());
+        let taken = cells_taken(&mut self.tx);
+        let has_given_up =
+            self.ending.is_none() && self.direct.gives_up_ring(clock::exact(), taken);
         if has_given_up {
             self.blocked = None;
             sink.writable(self.peer);
@@ -201,6 +204,11 @@ impl Conn {
         }
         has_space
     }
+}
+
+/// Returns how many cells the peer has taken. A position that makes no sense ends the connection when cells are pushed.
+fn cells_taken(tx: &mut Tx) -> u64 {
+    tx.taken().unwrap_or_else(|_| tx.pushed())
 }
 
 /// Copies between memory of this process and of another one.

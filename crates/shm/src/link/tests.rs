@@ -329,7 +329,7 @@ fn a_long_write_does_not_wait_for_a_peer_that_makes_no_room_in_the_ring() {
         },
     };
     conn.direct.take_grant(&grant, [target.key, epoch], 0);
-    assert!(conn.direct.is_peer_busy());
+    assert!(conn.direct.is_peer_busy(|| 0));
     let mut bytes = vec![1; LEN];
     let body = crate::sys::memory::lend(&mut bytes);
     let header = Header {
@@ -360,10 +360,11 @@ fn a_long_write_does_not_wait_for_a_peer_that_makes_no_room_in_the_ring() {
     }
     assert_eq!(ends.writable, [peer]);
     assert!(!link.takes_whole(peer, &targets));
-    // The peer makes accesses again, and the same write finds no room.
+    // The peer takes something and makes accesses again, and the same write finds no room.
     accesses.store(4, Ordering::Relaxed);
     let conn = link.conn_of(peer).expect("it is open");
-    assert!(conn.direct.is_peer_busy() && conn.direct.waits_for_room.is_none());
+    let taken = || 1;
+    assert!(conn.direct.is_peer_busy(taken) && conn.direct.waits_for_room.is_none());
     assert_eq!(link.post(peer, write, TxToken(0)), Err(PostError::Again));
     assert!(link.takes_whole(peer, &targets));
 }
