@@ -349,6 +349,11 @@ impl DirectAccess {
         self.theirs.skips_look() || self.is_peer_busy(taken)
     }
 
+    /// Returns whether the peer has stopped to take what this side sends, as far as is known from the last look.
+    pub(crate) const fn has_peer_stopped(&self) -> bool {
+        self.theirs.stopped_at.is_some()
+    }
+
     /// Returns the longest write that is to go through the ring, if that has changed; zero as long as the peer is not busy, since it may not poll then.
     #[inline]
     pub(crate) fn new_longest_written(&mut self) -> Option<usize> {
@@ -532,7 +537,9 @@ mod tests {
         assert!(initiator.is_written_by_frame(&target(110, 40)));
         assert!(initiator.gives_up_ring(end, 3));
         assert!(!initiator.gives_up_ring(end, 3), "once");
+        assert!(!initiator.is_peer_busy(|| 3) && initiator.has_peer_stopped());
         assert!(!initiator.is_peer_busy(|| 4), "it makes no more accesses");
+        assert!(!initiator.has_peer_stopped());
         assert!(!initiator.is_written_by_frame(&target(110, 40)));
         target_side.note_posted(1, 2);
         assert!(initiator.is_peer_busy(|| 4), "it goes on");

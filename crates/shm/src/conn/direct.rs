@@ -57,7 +57,7 @@ impl Conn {
         let is_timed = is_busy && (!is_read || len <= self.longest_eager());
         let goes_by_frame = match is_busy {
             true => is_timed && is_read && self.cma.threshold.is_measured_for_ring(len as u64),
-            false => self.cma.is_shared(len),
+            false => self.cma.is_shared(len) && !self.direct.has_peer_stopped(),
         };
         if goes_by_frame {
             return false;
