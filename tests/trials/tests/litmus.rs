@@ -1,4 +1,4 @@
-//! A write that was counted is at its target: origin, target and a third party are three processes (docs/adr/0029).
+//! A write that was counted is at its target: origin, target and a third party are three processes (docs/adr/0029). And writes end though their target does not poll.
 
 #[macro_use]
 extern crate oxifabric_trials;
@@ -42,6 +42,18 @@ fn over_tcp() {
 #[test]
 fn over_reliable_datagrams() {
     require!(a_third_party_finds_what_was_counted("udp;ofi_rxd"));
+}
+
+/// Whether the writes go through the ring at first is decided by the clock; whatever it says, they do not wait.
+#[test]
+fn writes_over_shm_do_not_wait_for_a_target_that_has_stopped_polling() {
+    let library = require!(Library::under_test());
+    let compiled = require!(compile_client("unpolled"));
+    for size in ["8192", "16384"] {
+        let program = Program::new(compiled.file()).library(&library);
+        let outcome = program.args(["shm", size]).run();
+        outcome.expect_success().expect_stdout("ended\n");
+    }
 }
 
 /// A sender ends by `_exit` as soon as it has read the completions of `count` messages of `size` bytes: all of them arrive.

@@ -1,0 +1,124 @@
+/*
+ * unpolled PROVIDER SIZE
+ *
+ * Two endpoints of one process write windows of SIZE bytes into each other's memory; then one of them does not poll any more, and the other
+ * one's writes end all the same.
+ *
+ * Prints "ended" or, where they do not end within a minute, how many did.
+ */
+#include <rdma/fi_rma.h>
+
+#include "node.h"
+
+enum { WINDOW = 16, KEY = 7, TOGETHER = 2000, ALONE = 50 };
+
+static size_t size;
+
+struct player {
+	struct node node;
+	fi_addr_t peer;
+	struct fid_mr *region;
+	char *sent, *exposed;
+	struct fi_context contexts[WINDOW];
+	int pending;
+};
+
+static void player_open(struct player *player, const char *provider)
+{
+	node_open_with(&player->node, provider, FI_TAGGED | FI_RMA);
+	player->sent = calloc(WINDOW, size);
+	player->exposed = calloc(WINDOW, size);
+	if (!player->sent || !player->exposed)
+		expect("calloc", -FI_ENOMEM);
+	expect("fi_mr_reg", fi_mr_reg(player->node.domain, player->exposed, WINDOW * size, FI_REMOTE_WRITE, 0, KEY, 0,
+				      &player->region, NULL));
+}
+
+static void player_meet(struct player *player, struct player *other)
+{
+	char address[ADDRESS_MAX];
+	size_t len = sizeof(address);
+
+	expect("fi_getname", fi_getname(&other->node.ep->fid, address, &len));
+	player->peer = node_insert(&player->node, address);
+}
+
+static void player_poll(struct player *player)
+{
+	struct fi_cq_tagged_entry entries[WINDOW];
+	ssize_t count = fi_cq_read(player->node.cq, entries, WINDOW);
+
+	if (count == -FI_EAGAIN)
+		return;
+	expect("fi_cq_read", count);
+	player->pending -= (int)count;
+}
+
+/* Writes a window, for which `other`, if there is one, makes room. */
+static void player_write(struct player *player, struct player *other)
+{
+	for (int at = 0; at < WINDOW; at++) {
+		ssize_t result;
+
+		while ((result = fi_write(player->node.ep, player->sent + (size_t)at * size, size, NULL, player->peer,
+					  (uint64_t)at * size, KEY, &player->contexts[at])) == -FI_EAGAIN) {
+			player_poll(player);
+			if (other)
+				player_poll(other);
+		}
+		expect("fi_write", result);
+		player->pending++;
+	}
+}
+
+static void play_together(struct player *players)
+{
+	for (int round = 0; round < TOGETHER; round++) {
+		player_write(&players[0], &players[1]);
+		player_write(&players[1], &players[0]);
+		while (players[0].pending || players[1].pending) {
+			player_poll(&players[0]);
+			player_poll(&players[1]);
+		}
+	}
+}
+
+static void play_alone(struct player *player)
+{
+	double deadline = now_s() + PATIENCE_S;
+
+	for (int round = 0; round < ALONE; round++) {
+		player_write(player, NULL);
+		while (player->pending) {
+			player_poll(player);
+			if (now_s() > deadline) {
+				printf("%d of %d\n", (round + 1) * WINDOW - player->pending, ALONE * WINDOW);
+				exit(1);
+			}
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static struct player players[2];
+
+	if (argc != 3 || !(size = (size_t)atol(argv[2])))
+		return 2;
+	for (int i = 0; i < 2; i++)
+		player_open(&players[i], argv[1]);
+	for (int i = 0; i < 2; i++)
+		player_meet(&players[i], &players[1 - i]);
+	play_together(players);
+	play_alone(&players[0]);
+	puts("ended");
+	/* What is in the ring still goes into memory that both have. */
+	play_together(players);
+	for (int i = 0; i < 2; i++) {
+		expect("fi_close region", fi_close(&players[i].region->fid));
+		node_close(&players[i].node);
+		free(players[i].sent);
+		free(players[i].exposed);
+	}
+	return 0;
+}
