@@ -49,7 +49,13 @@ pub trait Link {
         true
     }
 
-    /// Returns whether a write longer than [`Limits::eager`] may go whole, up to [`Limits::long_write`]: no answer to it would tell that the peer has refused it.
+    /// Returns the longest write that goes with its header in one frame whatever its targets are, to a peer with these limits.
+    #[inline(always)]
+    fn eager_write(&self, limits: &Limits) -> usize {
+        limits.eager
+    }
+
+    /// Returns whether a write longer than [`Link::eager_write`] may go whole, up to [`Limits::long_write`]: no answer to it would tell that the peer has refused it.
     /// Asked again when one that the link had no room for is the next one.
     fn takes_whole(&self, peer: PeerId, targets: &[Target]) -> bool {
         let _ = (peer, targets);
@@ -400,7 +406,7 @@ pub struct Limits {
     pub segmented: usize,
     /// Writes and responses may be sent at once in several frames, too.
     pub segmented_rma: bool,
-    /// Longest write that goes with its header in one frame although it is longer than `eager`, where [`Link::takes_whole`] says so; may change at any time.
+    /// Longest write that goes with its header in one frame although it is longer than [`Link::eager_write`], where [`Link::takes_whole`] says so; may change at any time.
     /// Zero where there is none.
     pub long_write: usize,
     /// Longest body of one [`Kind::Segment`] frame.

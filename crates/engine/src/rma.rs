@@ -547,7 +547,7 @@ fn reads_by_itself(limits: &Limits) -> bool {
 #[inline(always)]
 fn is_one_frame(link: &impl Link, op: &RmaOp<'_>) -> bool {
     let (limits, len) = (link.limits(op.peer), op.body.len());
-    len <= limits.eager
+    len <= link.eager_write(limits)
         || (len <= limits.long_write && link.takes_whole(op.peer, op.targets))
         || limits.carries_out(&transmit::frames::write_header(op))
 }

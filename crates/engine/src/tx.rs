@@ -489,20 +489,22 @@ fn limits_of<L: Link>(link: &L, transmit: &Transmit) -> Limits {
             eager: limits.longest_whole::<L>(),
             ..limits
         },
-        false if goes_whole(link, &limits, transmit) => Limits {
-            eager: limits.long_write,
+        false if transmit.header.kind == Kind::Write => Limits {
+            eager: longest_write(link, &limits, transmit),
             ..limits
         },
         false => limits,
     }
 }
 
-/// Returns whether a long write goes in one frame.
+/// Returns the longest write to the same targets that goes in one frame.
 #[inline(always)]
-fn goes_whole(link: &impl Link, limits: &Limits, transmit: &Transmit) -> bool {
-    transmit.header.kind == Kind::Write
-        && limits.long_write > limits.eager
-        && link.takes_whole(transmit.peer, &transmit.targets)
+fn longest_write(link: &impl Link, limits: &Limits, transmit: &Transmit) -> usize {
+    let eager = link.eager_write(limits);
+    match limits.long_write > eager && link.takes_whole(transmit.peer, &transmit.targets) {
+        true => limits.long_write,
+        false => eager,
+    }
 }
 
 /// Returns whether `Fin` ends an operation without an Rts: the peer refuses the access to its memory.

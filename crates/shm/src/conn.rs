@@ -240,10 +240,8 @@ impl Conn {
     /// Posts a read, or a write whose body goes into the byte ring, of one piece of the peer's memory.
     #[inline(never)]
     fn post_one_target(&mut self, frame: &Frame<'_>, target: &Target) -> Result<bool, PostError> {
-        let start = match self.reserve(frame.len) {
-            Ok(start) => start,
-            Err(error) => return Err(self.note_no_room(frame.len, error)),
-        };
+        let start = self.reserve(frame.len);
+        let start = start.inspect_err(|_| self.note_no_room(frame.len))?;
         let room = self.tx.body_mut(start, frame.len);
         frame.body.read(frame.offset, room);
         let header = Header {
@@ -455,7 +453,7 @@ impl Conn {
             if !self.tx.is_stuck(len) {
                 events += self.unblock(len, sink);
             } else if self.direct.waits_for_room.is_some() {
-                events += self.give_up_ring(sink);
+                events += self.give_up_ring(len, sink);
             }
         }
         events

@@ -216,12 +216,13 @@ impl Device for ShmLink {
             conn.bell.announce_sleep(self.turn);
         }
         doorbell::full_fence();
-        let room = self.conns.iter_mut().any(|conn| {
-            conn.blocked
-                .is_some_and(|len| conn.tx.reserve(len) != Ok(None))
+        // A long write that waits for room in the ring does so for a millisecond at most.
+        let is_needed = self.conns.iter_mut().any(|conn| {
+            conn.direct.waits_for_room.is_some()
+                || (conn.blocked).is_some_and(|len| conn.tx.reserve(len) != Ok(None))
         });
         self.set_timer();
-        !room && self.may_sleep()
+        !is_needed && self.may_sleep()
     }
 }
 

@@ -90,7 +90,7 @@ struct PeerAccesses {
     busy: u32,
     /// How many accesses this side makes before it looks again.
     unseen: u32,
-    /// How many cells of this side it had taken when it stopped to make room for writes: as long as it takes none it is not busy.
+    /// How many cells of this side it had taken when it stopped taking any: as long as it takes none it is not busy.
     stopped_at: Option<u64>,
 }
 
@@ -124,7 +124,7 @@ impl PeerAccesses {
         true
     }
 
-    /// Takes note that the peer makes no room for writes, and has taken so many cells.
+    /// Takes note that the peer has stopped taking cells, after so many.
     const fn stop(&mut self, taken: u64) {
         self.busy = 0;
         self.stopped_at = Some(taken);
@@ -309,15 +309,16 @@ impl DirectAccess {
         self.writes.note(len as u64, len, Path::Ring);
     }
 
-    /// Returns whether a long write has waited for room in the ring long enough; if so, the peer, which has taken so many cells, is not busy before it takes another one.
-    pub(crate) fn gives_up_ring(&mut self, now: Instant, taken: u64) -> bool {
+    /// Returns whether a long write has waited for room in the ring long enough.
+    pub(crate) fn has_waited_for_room(&self, now: Instant) -> bool {
         let since = self.waits_for_room;
-        let has_waited = since.is_some_and(|since| now.since(since) >= LONGEST_WAIT_FOR_ROOM);
-        if has_waited {
-            self.waits_for_room = None;
-            self.theirs.stop(taken);
-        }
-        has_waited
+        since.is_some_and(|since| now.since(since) >= LONGEST_WAIT_FOR_ROOM)
+    }
+
+    /// Gives up to wait for room: the peer, which has taken so many cells, is not busy before it takes another one and makes an access.
+    pub(crate) const fn give_up_ring(&mut self, taken: u64) {
+        self.waits_for_room = None;
+        self.theirs.stop(taken);
     }
 
     /// Returns whether long writes of this memory may go through the ring: the peer is busy, has granted it, and has not taken the grant back.
@@ -349,7 +350,7 @@ impl DirectAccess {
         self.theirs.skips_look() || self.is_peer_busy(taken)
     }
 
-    /// Returns whether the peer has stopped to take what this side sends, as far as is known from the last look.
+    /// Returns whether the peer has stopped taking what this side sends, as far as is known from the last look.
     pub(crate) const fn has_peer_stopped(&self) -> bool {
         self.theirs.stopped_at.is_some()
     }
@@ -530,21 +531,21 @@ mod tests {
         assert!(initiator.is_peer_busy(|| 0));
         assert!(grant(&mut target_side, &mut initiator, 7, &REGION));
         let start = Instant::from_nanos(1_000);
-        assert!(!initiator.gives_up_ring(start, 3), "nothing waits");
-        initiator.waits_for_room = Some(start);
         let end = start.after(LONGEST_WAIT_FOR_ROOM);
-        assert!(!initiator.gives_up_ring(start.after(LONGEST_WAIT_FOR_ROOM / 2), 3));
+        assert!(!initiator.has_waited_for_room(end), "nothing waits");
+        initiator.waits_for_room = Some(start);
+        assert!(!initiator.has_waited_for_room(start.after(LONGEST_WAIT_FOR_ROOM / 2)));
+        assert!(initiator.has_waited_for_room(end));
         assert!(initiator.is_written_by_frame(&target(110, 40)));
-        assert!(initiator.gives_up_ring(end, 3));
-        assert!(!initiator.gives_up_ring(end, 3), "once");
+        initiator.give_up_ring(3);
+        assert!(!initiator.has_waited_for_room(end), "once");
+        assert!(!initiator.is_written_by_frame(&target(110, 40)));
         assert!(!initiator.is_peer_busy(|| 3) && initiator.has_peer_stopped());
         assert!(!initiator.is_peer_busy(|| 4), "it makes no more accesses");
         assert!(!initiator.has_peer_stopped());
-        assert!(!initiator.is_written_by_frame(&target(110, 40)));
         target_side.note_posted(1, 2);
         assert!(initiator.is_peer_busy(|| 4), "it goes on");
-        initiator.waits_for_room = Some(start);
-        assert!(initiator.gives_up_ring(end, 4));
+        initiator.give_up_ring(4);
         target_side.note_posted(2, 3);
         assert!(!initiator.is_peer_busy(|| 4), "it does not poll");
         assert!(initiator.is_peer_busy(|| 5));

@@ -226,6 +226,15 @@ impl Link for ShmLink {
         true
     }
 
+    /// Writes do not follow what a peer asks for of messages: one that makes no accesses may not poll.
+    #[inline(always)]
+    fn eager_write(&self, limits: &Limits) -> usize {
+        match limits.pull {
+            true => limits.eager.min(self.expected.eager),
+            false => limits.eager,
+        }
+    }
+
     fn takes_whole(&self, peer: PeerId, targets: &[Target]) -> bool {
         let index = self.peers.get(peer).map(|peer| peer.conn as usize);
         let conn = index.and_then(|index| self.conns.get(index));

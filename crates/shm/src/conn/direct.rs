@@ -2,7 +2,7 @@
 
 use std::io;
 
-use oxifabric_engine::{Header, Kind, Limits, PostError, RmaOp, Sink, Target};
+use oxifabric_engine::{Header, Kind, Limits, RmaOp, Sink, Target};
 use oxifabric_mem::Iov;
 use oxifabric_provider::{clock, log};
 use oxifabric_types::Flags;
@@ -161,26 +161,28 @@ impl Conn {
         }
     }
 
-    /// Takes note of a write for which there is no room in the ring, and of since when a long one waits for some; returns what the engine is told.
+    /// Notes since when a long write waits for room in the ring.
     #[cold]
-    pub(super) fn note_no_room(&mut self, len: usize, error: PostError) -> PostError {
+    pub(super) fn note_no_room(&mut self, len: usize) {
         if len > self.direct.writes.least() {
             self.direct.waits_for_room.get_or_insert_with(clock::exact);
         }
-        error
     }
 
     /// Has a long write that waits for room in the ring carried out by this side once the peer has made none for a while: it does not poll.
     #[cold]
-    pub(super) fn give_up_ring(&mut self, sink: &mut impl Sink) -> usize {
-        let taken = cells_taken(&mut self.tx);
-        let has_given_up =
-            self.ending.is_none() && self.direct.gives_up_ring(clock::exact(), taken);
-        if has_given_up {
+    pub(super) fn give_up_ring(&mut self, len: usize, sink: &mut impl Sink) -> usize {
+        if self.ending.is_some() || !self.direct.has_waited_for_room(clock::exact()) {
+            return 0;
+        }
+        let events = self.unblock(len, sink);
+        if events == 0 {
+            let taken = cells_taken(&mut self.tx);
+            self.direct.give_up_ring(taken);
             self.blocked = None;
             sink.writable(self.peer);
         }
-        usize::from(has_given_up)
+        1
     }
 
     /// Grants the peer the region that it accesses by a frame, if others of this length are worth it; returns whether it has a grant.

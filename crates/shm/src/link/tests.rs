@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Instant as Clock;
 
 use oxifabric_engine::{Body, Header, HeaderFlags, OpenRegion, Placement, Target};
+use oxifabric_provider::device::Device;
 use oxifabric_sync::spsc::Cell as LaneCell;
 use oxifabric_types::{Flags, Info};
 use oxifabric_wire::shm::cell::{self, Cell};
@@ -353,12 +354,14 @@ fn a_long_write_does_not_wait_for_a_peer_that_makes_no_room_in_the_ring() {
     };
     let begun = Clock::now();
     assert_eq!(refused, PostError::Again);
+    assert!(!link.arm(), "no event of the peer would wake this thread");
     let mut ends = Ends::default();
     while ends.writable.is_empty() {
         link.poll(Instant::default(), &mut ends);
         assert!(begun.elapsed() < Duration::from_secs(60), "it waits");
     }
     assert_eq!(ends.writable, [peer]);
+    assert!(link.arm());
     assert!(!link.takes_whole(peer, &targets));
     // The peer takes something and makes accesses again, and the same write finds no room.
     accesses.store(4, Ordering::Relaxed);
@@ -406,7 +409,7 @@ fn messages_that_a_peer_wants_through_the_ring_are_one_frame_where_they_fit() {
         word.store(asked, Ordering::Relaxed);
         link.adjust_limits(peer, &posted);
         let limits = link.limits(peer);
-        assert_eq!(limits.eager, eager);
+        assert_eq!((limits.eager, link.eager_write(limits)), (eager, 6_144));
         assert!(limits.segmented >= limits.eager);
     }
 }
