@@ -30,10 +30,14 @@ pub(crate) const SHORTEST: u64 = 4096;
 
 /// Longest access that its initiator carries out at once. While a side carries out its accesses it does not poll: frames of the other side wait as long.
 /// What is longer goes by frames, so that either side polls between two chunks, and is read by the side that it goes to.
-pub(crate) const LONGEST: usize = 256 << 10;
+pub(crate) const LONGEST: usize = 4 << 20;
 
-/// Accesses of this side after which a peer that has made none meanwhile is not busy any more.
-const BUSY_ACCESSES: u32 = 64;
+/// The same for a peer that has stopped polling: many that waited are carried out in one poll.
+pub(crate) const LONGEST_UNPOLLED: usize = 256 << 10;
+
+/// Accesses of this side after which a peer that has made none meanwhile is not busy any more: some windows of a program in which both sides make them, one a little
+/// later than the other. What is asked for by frames in between would wait for a whole window of the other side.
+const BUSY_ACCESSES: u32 = 256;
 
 /// How many accesses are carried out for one look at a busy peer's word: a look takes the word out of the cache of the peer, which writes it twice in each of its accesses.
 const ACCESSES_PER_LOOK: u32 = 8;
