@@ -10,7 +10,7 @@ use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
 
-use oxifabric_bench::statistics::{median, range, ratio};
+use oxifabric_bench::statistics::{median, range, ratios};
 use oxifabric_bench::units::steps;
 use oxifabric_trials::pingpong::{Row, rows};
 use oxifabric_trials::{Library, library};
@@ -237,9 +237,10 @@ impl Swept<'_> {
 }
 
 impl Times {
-    /// Returns our time in parts of that of the reference: above 1 the reference is ahead.
+    /// Returns our time in parts of that of the reference: above 1 the reference is ahead. It is the median of the ratios of single rounds, because a
+    /// machine may become several times slower from one round to the next, for both.
     fn cost(&self) -> f64 {
-        ratio(&self.ours, &self.reference)
+        median(&ratios(&self.ours, &self.reference))
     }
 
     /// Returns the least and the greatest time of the reference in parts of its median: how far it strays from itself.
@@ -317,14 +318,23 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_that_becomes_slower_does_not_move_the_ratio() {
+        let times = Times {
+            ours: vec![1.0, 1.0, 4.0, 4.0, 4.0],
+            reference: vec![2.0, 2.0, 2.0, 8.0, 8.0],
+        };
+        assert_eq!(times.cost(), 0.5);
+    }
+
+    #[test]
     fn the_reference_strays_from_its_median() {
         let mut times = Times {
-            ours: vec![1.1],
+            ours: vec![1.2, 1.1, 1.0],
             reference: vec![1.2, 0.9, 1.0],
         };
         assert_eq!(times.strays(), (0.9, 1.2));
         assert!(times.is_within_strays());
-        times.ours = vec![1.3];
+        times.ours = vec![1.5, 1.2, 1.3];
         assert!(!times.is_within_strays());
     }
 }

@@ -46,7 +46,7 @@ impl<'a> Report<'a> {
         let [ours, reference] = &self.sweep.versions;
         let (machine, rounds) = (self.sweep.cores.description(), self.sweep.rounds);
         let mut text = format!(
-            "{machine}\n{ours} against {reference}, medians of {rounds} rounds in turns. Ratio is ours / reference, of times for \
+            "{machine}\n{ours} against {reference}, medians of {rounds} rounds in turns. Ratio is the median of ours / reference in each round, of times for \
              ping-pong, of rates for all else; \"reference itself\" is how far its rounds stray from their median.\n\n"
         );
         text += &behind(self.all);
