@@ -319,7 +319,7 @@ impl Work {
     /// Reports that the operation was cancelled.
     pub(crate) fn cancel(self) {
         let Self { _cntr, action, .. } = self;
-        // Whoever sees the report may close the counter.
+        // An application that sees the report may close the counter.
         drop(_cntr);
         if let Action::Call(mut call) = action {
             // The call only reports the cancellation, which does not fail.

@@ -12,7 +12,7 @@ pub(super) const ASSIST: &str = "FI_SHM_ASSIST_SIZE";
 pub(super) const QUESTION: &str =
     "Which side copies a message that is read from its sender's memory?";
 
-/// Who copies shorter messages, and who longer ones.
+/// The side that copies shorter messages, and the one that copies longer ones.
 pub(super) const WAYS: [&str; 2] = ["receiver", "both"];
 
 /// Lengths to be measured.
@@ -38,7 +38,7 @@ const READ_ALL: [(&str, &str); 2] = [
     ("FI_SHM_SEGMENTED_SIZE", "4096"),
 ];
 
-/// Measures who copies faster; returns what was measured and the setting with which messages cost least.
+/// Measures which side copies faster; returns what was measured and the setting with which messages cost least.
 pub(super) fn find(trials: &Trials<'_>) -> Result<(Vec<Row>, Setting), Trouble> {
     let pairs = [NEVER, SIZES[0]].map(|value| {
         let others = READ_ALL.map(|(name, value)| (name, value.to_owned()));
