@@ -430,7 +430,7 @@ impl Conn {
         self.cma.begin_poll();
         while events < BURST && !self.stalled && !self.broken {
             let Some(arrived) = self.rx.peek() else {
-                if self.direct.awaits_position {
+                if self.direct.awaits_position || events > 0 && self.direct.has_granted() {
                     self.publish_position();
                 }
                 break;
@@ -448,6 +448,9 @@ impl Conn {
                 }
                 Err(why) => self.fail(why),
             }
+        }
+        if events == BURST {
+            self.direct.awaits_position = self.direct.has_granted();
         }
         if let Some(len) = self.blocked {
             if !self.tx.is_stuck(len) {

@@ -77,7 +77,7 @@ pub(crate) struct DirectAccess {
     pub(crate) order: AccessOrder,
     /// Which long writes of this side go through the ring as long as the peer makes accesses of its own.
     pub(crate) writes: TimedPaths,
-    /// Whether the peer has written through the ring, and carries out no access before it knows that this was taken.
+    /// Whether the peer, which has a grant, is to be told that everything was taken, once it is: it carries out no access before it knows that messages were.
     pub(crate) awaits_position: bool,
     /// The longest of them, as last asked for.
     longest_written: usize,
@@ -172,6 +172,12 @@ impl DirectAccess {
     /// Returns whether the peer has a grant for the region with this key.
     pub(crate) fn is_granted(&self, key: u64) -> bool {
         self.granted.contains(&key)
+    }
+
+    /// Returns whether the peer has a grant for any region.
+    #[inline]
+    pub(crate) fn has_granted(&self) -> bool {
+        !self.granted.is_empty()
     }
 
     /// Returns whether the peer takes grants.

@@ -148,9 +148,8 @@ impl Conn {
     /// Takes note of an access of the peer which is so long that the peer could have carried it out by itself.
     #[inline(never)]
     pub(super) fn note_long_access(&mut self, header: &Header, key: u64, sink: &mut impl Sink) {
-        match header.kind {
-            Kind::Read => drop(self.grant(header.len, key, sink)),
-            _ => self.direct.awaits_position = true,
+        if header.kind == Kind::Read {
+            self.grant(header.len, key, sink);
         }
     }
 
