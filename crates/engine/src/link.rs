@@ -49,7 +49,8 @@ pub trait Link {
         true
     }
 
-    /// Returns the longest write that goes with its header in one frame whatever its targets are, to a peer with these limits.
+    /// Returns the longest write that goes with its header in one frame to a peer with these limits though the link might carry it out by itself
+    /// ([`Link::carry_out`]).
     #[inline(always)]
     fn eager_write(&self, limits: &Limits) -> usize {
         limits.eager

@@ -548,8 +548,15 @@ fn reads_by_itself(limits: &Limits) -> bool {
 fn is_one_frame(link: &impl Link, op: &RmaOp<'_>) -> bool {
     let (limits, len) = (link.limits(op.peer), op.body.len());
     len <= link.eager_write(limits)
+        || (len <= limits.eager && is_only_by_frames(op.flags, op.targets))
         || (len <= limits.long_write && link.takes_whole(op.peer, op.targets))
         || limits.carries_out(&transmit::frames::write_header(op))
+}
+
+/// Returns whether no link carries a write out by itself: it is noticed at its target, or waits, or has several.
+#[inline(always)]
+pub(crate) fn is_only_by_frames(flags: Flags, targets: &[Target]) -> bool {
+    flags.intersects(Flags::FENCE | Flags::REMOTE_CQ_DATA) || targets.len() != 1
 }
 
 /// Reports a write that a peer's link carried out by itself.

@@ -12,6 +12,9 @@ use oxifabric_types::{Errno, Flags, PeerId};
 use crate::slab::Key;
 use crate::{Completion, Completions, Failure, Header, HeaderFlags, Kind, RmaOp, Target, TxOp};
 
+/// Longest access that a link may carry out when it had to wait: all that waited for a peer are carried out in one poll.
+const LONGEST_LATE: usize = 256 << 10;
+
 /// A send, or another operation that begins with a frame to a peer: a write, a read, an atomic, a response.
 #[derive(Debug)]
 pub(crate) struct Transmit {
@@ -155,7 +158,8 @@ impl Transmit {
             (Kind::Write, Stage::RtsSent | Stage::Sending(_)) | (Kind::Read, Stage::Sent)
         );
         let is_noticed = self.flags.intersects(Flags::FENCE | Flags::REMOTE_CQ_DATA);
-        (self.stage == Stage::Queued && is_asked_for && !is_noticed).then(|| RmaOp {
+        let is_short = self.body.len() <= LONGEST_LATE;
+        (self.stage == Stage::Queued && is_asked_for && !is_noticed && is_short).then(|| RmaOp {
             peer: self.peer,
             targets: &self.targets,
             body: self.body.clone(),

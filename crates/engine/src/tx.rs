@@ -8,6 +8,7 @@ use oxifabric_types::{Errno, Flags, PeerId};
 use crate::engine::Engine;
 use crate::faults::FaultInjector;
 use crate::peer::{Next, Reply, TxBlock};
+use crate::rma::is_only_by_frames;
 use crate::rndv::{answer, bare};
 use crate::slab::Key;
 use crate::transmit::{self, Stage, Transmit};
@@ -500,7 +501,10 @@ fn limits_of<L: Link>(link: &L, transmit: &Transmit) -> Limits {
 /// Returns the longest write to the same targets that goes in one frame.
 #[inline(always)]
 fn longest_write(link: &impl Link, limits: &Limits, transmit: &Transmit) -> usize {
-    let eager = link.eager_write(limits);
+    let eager = match is_only_by_frames(transmit.flags, &transmit.targets) {
+        true => limits.eager,
+        false => link.eager_write(limits),
+    };
     match limits.long_write > eager && link.takes_whole(transmit.peer, &transmit.targets) {
         true => limits.long_write,
         false => eager,

@@ -462,13 +462,12 @@ impl Conn {
         events
     }
 
-    /// Tells the peer that everything was taken: it may carry out its next access by itself.
+    /// Tells the peer that everything was taken: it may carry out its next access by itself. A peer that sleeps has no use for that, and one that waits for room is woken
+    /// when a quarter is free.
     #[cold]
     fn publish_position(&mut self) {
         self.direct.awaits_position = false;
-        if self.rx.publish() {
-            self.ring();
-        }
+        self.rx.publish();
     }
 
     /// Returns whether a cell has gone either way since the last rebalance.

@@ -218,7 +218,7 @@ impl Device for ShmLink {
         doorbell::full_fence();
         // A long write that waits for room in the ring does so for a millisecond at most.
         let is_needed = self.conns.iter_mut().any(|conn| {
-            conn.direct.waits_for_room.is_some()
+            (conn.direct.waits_for_room.is_some() && conn.ending.is_none())
                 || (conn.blocked).is_some_and(|len| conn.tx.reserve(len) != Ok(None))
         });
         self.set_timer();

@@ -32,9 +32,6 @@ pub(crate) const SHORTEST: u64 = 4096;
 /// What is longer goes by frames, so that either side polls between two chunks, and is read by the side that it goes to.
 pub(crate) const LONGEST: usize = 4 << 20;
 
-/// The same for a peer that has stopped polling: many that waited are carried out in one poll.
-pub(crate) const LONGEST_UNPOLLED: usize = 256 << 10;
-
 /// Accesses of this side after which a peer that has made none meanwhile is not busy any more: some windows of a program in which both sides make them, one a little
 /// later than the other. What is asked for by frames in between would wait for a whole window of the other side.
 const BUSY_ACCESSES: u32 = 256;
@@ -128,9 +125,9 @@ impl PeerAccesses {
         true
     }
 
-    /// Takes note that the peer has stopped taking cells, after so many.
-    const fn stop(&mut self, taken: u64) {
-        self.busy = 0;
+    /// Takes note that the peer has stopped taking cells, after so many, and that it had begun and ended so many accesses by then.
+    const fn stop(&mut self, count: u64, taken: u64) {
+        (self.count, self.busy) = (count, 0);
         self.stopped_at = Some(taken);
     }
 }
@@ -326,9 +323,10 @@ impl DirectAccess {
     }
 
     /// Gives up to wait for room: the peer, which has taken so many cells, is not busy before it takes another one and makes an access.
-    pub(crate) const fn give_up_ring(&mut self, taken: u64) {
+    pub(crate) fn give_up_ring(&mut self, taken: u64) {
         self.waits_for_room = None;
-        self.theirs.stop(taken);
+        let word = self.side.other().word(&self.head, ACCESSES);
+        self.theirs.stop(word.load(Ordering::Relaxed), taken);
     }
 
     /// Returns whether long writes of this memory may go through the ring: the peer is busy, has granted it, and has not taken the grant back.

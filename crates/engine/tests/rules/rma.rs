@@ -492,6 +492,50 @@ fn the_link_is_asked_again_to_carry_out_an_access_that_waited() {
 }
 
 #[test]
+fn a_write_that_the_link_might_carry_out_is_one_frame_up_to_a_length_of_its_own() {
+    let body = memory(&[1; 8]);
+    for was_blocked in [false, true] {
+        let mut b = Bench::new();
+        b.link.eager_write = Some(4);
+        let mut post = |flags, context| {
+            b.link.carried_out = Some(Vec::new());
+            if was_blocked {
+                b.link.answers.push_back(Err(PostError::Again));
+                b.rma(op(Flags::WRITE, &memory(&[1; 4]), 0)).expect("room");
+            }
+            b.rma(op(flags, &body, context)).expect("room");
+            b.tell(|sink| sink.writable(PEER));
+            if was_blocked {
+                b.frame();
+                b.done();
+            }
+            b.done();
+            (
+                b.link.carried_out.take(),
+                b.link.posted.pop_front().is_some(),
+            )
+        };
+        assert_eq!(post(Flags::WRITE, 1), (Some(vec![1]), false));
+        let noticed = Flags::WRITE | Flags::REMOTE_CQ_DATA;
+        assert_eq!(post(noticed, 2), (Some(vec![]), true));
+    }
+}
+
+#[test]
+fn an_access_that_waited_is_not_carried_out_if_many_of_its_length_would_take_long() {
+    let mut b = Bench::new();
+    b.link.carried_out = Some(Vec::new());
+    b.link.answers.push_back(Err(PostError::Again));
+    b.rma(op(Flags::WRITE, &memory(&[1; 8]), 1)).expect("room");
+    for len in [256 << 10, (256 << 10) + 1] {
+        b.rma(op(Flags::WRITE, &memory(&vec![1; len]), len))
+            .expect("room");
+    }
+    b.tell(|sink| sink.writable(PEER));
+    assert_eq!(b.link.carried_out, Some(vec![256 << 10]));
+}
+
+#[test]
 fn a_long_write_is_one_frame_where_the_limits_say_so() {
     let mut b = Bench::with(|limits| limits.long_write = 20, |_| {});
     b.link.carried_out = Some(Vec::new());

@@ -39,6 +39,8 @@ pub(crate) struct Script<const IN_ORDER: bool = true> {
     pub(crate) carried_out: Option<Vec<usize>>,
     /// How often the link was asked to carry out an access.
     pub(crate) asked_to_carry_out: usize,
+    /// Longest write that is one frame though the link might carry it out, if not that of other frames.
+    pub(crate) eager_write: Option<usize>,
     /// Whether long writes may be refused by the peer.
     pub(crate) refuses_whole: bool,
     /// What was posted may be overtaken on its way.
@@ -132,6 +134,10 @@ impl<const IN_ORDER: bool> Link for Script<IN_ORDER> {
             });
         }
         answer
+    }
+
+    fn eager_write(&self, limits: &Limits) -> usize {
+        self.eager_write.unwrap_or(limits.eager)
     }
 
     fn takes_whole(&self, _: PeerId, _: &[Target]) -> bool {
@@ -261,6 +267,7 @@ impl<const IN_ORDER: bool> Bench<IN_ORDER> {
             is_apart: false,
             carried_out: None,
             asked_to_carry_out: 0,
+            eager_write: None,
             refuses_whole: false,
             is_unsettled: false,
             steps: Vec::new(),

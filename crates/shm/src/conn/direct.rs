@@ -10,7 +10,7 @@ use oxifabric_wire::shm::cell::{Body, Cell};
 
 use super::Conn;
 use crate::NAME;
-use crate::direct::{GRANT, LONGEST_UNPOLLED, SHORTEST};
+use crate::direct::{GRANT, SHORTEST};
 use crate::rndv_threshold::Path;
 use crate::sys::memory::Tx;
 use crate::sys::process;
@@ -57,10 +57,7 @@ impl Conn {
         let is_timed = is_busy && (!is_read || len <= self.longest_eager());
         let goes_by_frame = match is_busy {
             true => is_timed && is_read && self.cma.threshold.is_measured_for_ring(len as u64),
-            false => {
-                let is_polled = !self.direct.has_peer_stopped() || len > LONGEST_UNPOLLED;
-                self.cma.is_shared(len) && is_polled
-            }
+            false => self.cma.is_shared(len) && !self.direct.has_peer_stopped(),
         };
         if goes_by_frame {
             return false;
