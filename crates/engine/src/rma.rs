@@ -545,12 +545,12 @@ fn reads_by_itself(limits: &Limits) -> bool {
 
 /// Returns whether a write goes in one frame: it is short, or the peer takes it so, or the link carries it out by itself.
 #[inline(always)]
-fn is_one_frame(link: &impl Link, op: &RmaOp<'_>) -> bool {
+fn is_one_frame<L: Link>(link: &L, op: &RmaOp<'_>) -> bool {
     let (limits, len) = (link.limits(op.peer), op.body.len());
     len <= link.eager_write(limits)
         || (len <= limits.eager && is_only_by_frames(op.flags, op.targets))
         || (len <= limits.long_write && link.takes_whole(op.peer, op.targets))
-        || limits.carries_out(&transmit::frames::write_header(op))
+        || (L::CARRIES_OUT && limits.carries_out(&transmit::frames::write_header(op)))
 }
 
 /// Returns whether no link carries a write out by itself: it is noticed at its target, or waits, or has several.
