@@ -17,7 +17,7 @@ use crate::peer::{Peers, Reply};
 use crate::rndv::covers;
 use crate::rx_placement::{RxPlacement, received};
 use crate::slab::Key;
-use crate::transmit::{self, Transmit, first_key, several};
+use crate::transmit::{self, ONLY_BY_FRAMES, Transmit, first_key, several};
 use crate::tx::Sent;
 use crate::{
     Body, Completion, Completions, Failure, Frame, Header, HeaderFlags, Kind, Limits, Link,
@@ -138,7 +138,7 @@ impl Engine {
         out: &mut impl Completions,
         op: &RmaOp<'_>,
     ) -> bool {
-        if op.flags.intersects(Flags::FENCE | Flags::REMOTE_CQ_DATA)
+        if op.flags.intersects(ONLY_BY_FRAMES)
             || !self.peers.is_clear(op.peer)
             || !link.carry_out(op)
         {
@@ -553,10 +553,10 @@ fn is_one_frame<L: Link>(link: &L, op: &RmaOp<'_>) -> bool {
         || (L::CARRIES_OUT && limits.carries_out(&transmit::frames::write_header(op)))
 }
 
-/// Returns whether no link carries a write out by itself: it is noticed at its target, or waits, or has several.
+/// Returns whether no link carries a write out by itself, for its flags or because it has several targets.
 #[inline(always)]
 pub(crate) fn is_only_by_frames(flags: Flags, targets: &[Target]) -> bool {
-    flags.intersects(Flags::FENCE | Flags::REMOTE_CQ_DATA) || targets.len() != 1
+    flags.intersects(ONLY_BY_FRAMES) || targets.len() != 1
 }
 
 /// Reports a write that a peer's link carried out by itself.

@@ -12,6 +12,9 @@ use oxifabric_types::{Errno, Flags, PeerId};
 use crate::slab::Key;
 use crate::{Completion, Completions, Failure, Header, HeaderFlags, Kind, RmaOp, Target, TxOp};
 
+/// Flags of accesses that no link carries out by itself: those that are noticed at their target, or wait for what is before them.
+pub(crate) const ONLY_BY_FRAMES: Flags = Flags::FENCE.union(Flags::REMOTE_CQ_DATA);
+
 /// Longest access that a link may carry out when it had to wait: all that waited for a peer are carried out in one poll.
 const LONGEST_LATE: usize = 256 << 10;
 
@@ -157,9 +160,9 @@ impl Transmit {
             (self.header.kind, next),
             (Kind::Write, Stage::RtsSent | Stage::Sending(_)) | (Kind::Read, Stage::Sent)
         );
-        let is_noticed = self.flags.intersects(Flags::FENCE | Flags::REMOTE_CQ_DATA);
         let is_short = self.body.len() <= LONGEST_LATE;
-        (self.stage == Stage::Queued && is_asked_for && !is_noticed && is_short).then(|| RmaOp {
+        let may_be = is_asked_for && is_short && !self.flags.intersects(ONLY_BY_FRAMES);
+        (self.stage == Stage::Queued && may_be).then(|| RmaOp {
             peer: self.peer,
             targets: &self.targets,
             body: self.body.clone(),

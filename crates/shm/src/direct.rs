@@ -219,8 +219,7 @@ impl DirectAccess {
             .word(&self.head, REVOCATIONS)
             .fetch_add(1, Ordering::Relaxed);
         full_fence();
-        let word = self.side.other().word(&self.head, ACCESSES);
-        let access = word.load(Ordering::Acquire);
+        let access = self.their_accesses(Ordering::Acquire);
         self.unfinished = (access % 2 == 1).then_some(access);
     }
 
@@ -229,8 +228,7 @@ impl DirectAccess {
         let Some(access) = self.unfinished else {
             return false;
         };
-        let word = self.side.other().word(&self.head, ACCESSES);
-        if word.load(Ordering::Acquire) == access {
+        if self.their_accesses(Ordering::Acquire) == access {
             return true;
         }
         self.unfinished = None;
@@ -325,8 +323,8 @@ impl DirectAccess {
     /// Gives up to wait for room: the peer, which has taken so many cells, is not busy before it takes another one and makes an access.
     pub(crate) fn give_up_ring(&mut self, taken: u64) {
         self.waits_for_room = None;
-        let word = self.side.other().word(&self.head, ACCESSES);
-        self.theirs.stop(word.load(Ordering::Relaxed), taken);
+        self.theirs
+            .stop(self.their_accesses(Ordering::Relaxed), taken);
     }
 
     /// Returns whether long writes of this memory may go through the ring: the peer is busy, has granted it, and has not taken the grant back.
@@ -348,8 +346,14 @@ impl DirectAccess {
     /// Returns whether the peer has made accesses of its own lately: it has no time to copy a part of ours, but polls. `taken` tells how many cells it has taken.
     #[inline]
     pub(crate) fn is_peer_busy(&mut self, taken: impl FnOnce() -> u64) -> bool {
-        let word = self.side.other().word(&self.head, ACCESSES);
-        self.theirs.look(word.load(Ordering::Relaxed), taken)
+        let count = self.their_accesses(Ordering::Relaxed);
+        self.theirs.look(count, taken)
+    }
+
+    /// Returns how many accesses the peer has begun and ended, together.
+    #[inline(always)]
+    fn their_accesses(&self, order: Ordering) -> u64 {
+        self.side.other().word(&self.head, ACCESSES).load(order)
     }
 
     /// As [`DirectAccess::is_peer_busy`], before an access that this side may carry out: looks now and then only.
