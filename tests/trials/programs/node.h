@@ -165,6 +165,16 @@ static inline fi_addr_t node_insert(struct node *node, const void *address)
 	return peer;
 }
 
+/* Returns the address at `node` of another one in this process. */
+static inline fi_addr_t node_insert_node(struct node *node, const struct node *other)
+{
+	char address[ADDRESS_MAX];
+	size_t len = sizeof address;
+
+	expect("fi_getname", fi_getname(&other->ep->fid, address, &len));
+	return node_insert(node, address);
+}
+
 /* Makes the address of this node known in the folder. The file appears with all of its content. */
 static inline void node_publish(struct node *node, const char *folder, const char *name)
 {

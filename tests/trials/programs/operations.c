@@ -59,15 +59,6 @@ static void player_open(struct player *player, const char *provider)
 				      FI_REMOTE_WRITE | FI_REMOTE_READ, 0, KEY, 0, &player->region, NULL));
 }
 
-static void player_meet(struct player *player, struct player *other)
-{
-	char address[ADDRESS_MAX];
-	size_t len = sizeof(address);
-
-	expect("fi_getname", fi_getname(&other->node.ep->fid, address, &len));
-	player->peer = node_insert(&player->node, address);
-}
-
 static void player_close(struct player *player)
 {
 	expect("fi_close region", fi_close(&player->region->fid));
@@ -180,7 +171,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 2; i++)
 		player_open(&players[i], argv[1]);
 	for (int i = 0; i < 2; i++)
-		player_meet(&players[i], &players[1 - i]);
+		players[i].peer = node_insert_node(&players[i].node, &players[1 - i].node);
 	for (int i = 0; i < 2; i++)
 		messages(&players[i], &players[1 - i], 1);
 	result = play(argv[2], players, count);

@@ -416,15 +416,12 @@ static double leave_us(struct node *node, struct fid_ep *from, const char *provi
 	struct fi_context context;
 	struct fi_cq_tagged_entry entry;
 	struct node there = { 0 };
-	char address[ADDRESS_MAX] = { 0 };
-	size_t len = sizeof(address);
 	double start;
 	ssize_t result;
 	fi_addr_t to;
 
 	node_open_with(&there, provider, FI_TAGGED);
-	expect("fi_getname", fi_getname(&there.ep->fid, address, &len));
-	to = node_insert(node, address);
+	to = node_insert_node(node, &there);
 	expect("fi_trecv", fi_trecv(there.ep, &byte, 1, NULL, FI_ADDR_UNSPEC, 0, 0, &context));
 	start = processor_s();
 	/* Not injected: that would come again until the peer has answered, which nothing polls yet. */

@@ -208,13 +208,9 @@ static void play_datagrams(void)
 
 static void open_both(const char *provider, uint64_t caps)
 {
-	char address[ADDRESS_MAX];
-	size_t len = sizeof address;
-
 	node_open_with(&a.node, provider, caps);
 	node_open_with(&b.node, provider, caps);
-	expect("fi_getname", fi_getname(&b.node.ep->fid, address, &len));
-	a.other = node_insert(&a.node, address);
+	a.other = node_insert_node(&a.node, &b.node);
 }
 
 int main(int argc, char **argv)

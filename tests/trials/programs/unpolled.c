@@ -35,15 +35,6 @@ static void player_open(struct player *player, const char *provider)
 				      &player->region, NULL));
 }
 
-static void player_meet(struct player *player, struct player *other)
-{
-	char address[ADDRESS_MAX];
-	size_t len = sizeof(address);
-
-	expect("fi_getname", fi_getname(&other->node.ep->fid, address, &len));
-	player->peer = node_insert(&player->node, address);
-}
-
 static void player_poll(struct player *player)
 {
 	struct fi_cq_tagged_entry entries[WINDOW];
@@ -122,7 +113,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 2; i++)
 		player_open(&players[i], argv[1]);
 	for (int i = 0; i < 2; i++)
-		player_meet(&players[i], &players[1 - i]);
+		players[i].peer = node_insert_node(&players[i].node, &players[1 - i].node);
 	play_together(players);
 	play_alone(players);
 	puts("ended");

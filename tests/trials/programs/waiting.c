@@ -37,8 +37,6 @@ int main(int argc, char **argv)
 	long long *bodies = calloc((size_t)count + 1, sizeof(*bodies));
 	struct fi_context *contexts = calloc((size_t)count + 1, sizeof(*contexts));
 	struct node from = { 0 }, to = { 0 };
-	char address[ADDRESS_MAX];
-	size_t len = sizeof(address);
 	fi_addr_t peer;
 	double start;
 	ssize_t result;
@@ -48,8 +46,7 @@ int main(int argc, char **argv)
 	/* With directed receives the C library's tcp holds no more than 64 messages. */
 	node_open_with(&to, argv[1], FI_TAGGED);
 	node_open_with(&from, argv[1], FI_TAGGED);
-	expect("fi_getname", fi_getname(&to.ep->fid, address, &len));
-	peer = node_insert(&from, address);
+	peer = node_insert_node(&from, &to);
 
 	for (long i = 0; i < count; i++) {
 		long long body = i;
