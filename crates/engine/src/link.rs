@@ -56,13 +56,6 @@ pub trait Link {
         limits.eager
     }
 
-    /// Returns whether a write longer than [`Link::eager_write`] may go whole, up to [`Limits::long_write`]: no answer to it would tell that the peer has refused it.
-    /// Asked again when one that the link had no room for is the next one.
-    fn takes_whole(&self, peer: PeerId, targets: &[Target]) -> bool {
-        let _ = (peer, targets);
-        true
-    }
-
     /// Carries out a read or write of the peer's memory at once, if this side can do so alone; returns whether it did. What is
     /// not carried out is posted as frames, by which the peer can refuse it. Called only for reads, and for writes longer than one frame,
     /// without completion data or fence, while no frame waits for the peer; of one that had to wait, when it is the next one.
@@ -407,9 +400,6 @@ pub struct Limits {
     pub segmented: usize,
     /// Writes and responses may be sent at once in several frames, too.
     pub segmented_rma: bool,
-    /// Longest write that goes with its header in one frame although it is longer than [`Link::eager_write`], where [`Link::takes_whole`] says so; may change at any time.
-    /// Zero where there is none.
-    pub long_write: usize,
     /// Longest body of one [`Kind::Segment`] frame.
     pub segment: usize,
     /// Untagged messages may use `MsgRts`; otherwise they go eagerly, whatever their length.

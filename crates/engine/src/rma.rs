@@ -549,7 +549,6 @@ fn is_one_frame<L: Link>(link: &L, op: &RmaOp<'_>) -> bool {
     let (limits, len) = (link.limits(op.peer), op.body.len());
     len <= link.eager_write(limits)
         || (len <= limits.eager && is_only_by_frames(op.flags, op.targets))
-        || (len <= limits.long_write && link.takes_whole(op.peer, op.targets))
         || (L::CARRIES_OUT && limits.carries_out(&transmit::frames::write_header(op)))
 }
 

@@ -501,13 +501,9 @@ fn limits_of<L: Link>(link: &L, transmit: &Transmit) -> Limits {
 /// Returns the longest write to the same targets that goes in one frame.
 #[inline(always)]
 fn longest_write(link: &impl Link, limits: &Limits, transmit: &Transmit) -> usize {
-    let eager = match is_only_by_frames(transmit.flags, &transmit.targets) {
+    match is_only_by_frames(transmit.flags, &transmit.targets) {
         true => limits.eager,
         false => link.eager_write(limits),
-    };
-    match limits.long_write > eager && link.takes_whole(transmit.peer, &transmit.targets) {
-        true => limits.long_write,
-        false => eager,
     }
 }
 

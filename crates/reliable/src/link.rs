@@ -121,7 +121,6 @@ const LIMITS: Limits = Limits {
     eager: EAGER,
     segmented: EAGER,
     segmented_rma: true,
-    long_write: 0,
     segment: EAGER,
     rndv_msg: true,
     rndv_tagged: true,

@@ -25,7 +25,7 @@ use crate::doorbell::Doorbell;
 use crate::params::{INJECT_SIZE, LISTS, Params};
 use crate::pull::{self, CmaQueue, SenderCopy};
 use crate::region::Side;
-use crate::rndv_threshold::{Path, RndvThreshold, TimedPaths};
+use crate::rndv_threshold::{Path, RndvThreshold};
 use crate::sys::identity::Identity;
 use crate::sys::memory::{Mapping, Rx, Tx};
 use crate::sys::socket::Socket;
@@ -101,18 +101,6 @@ pub(crate) fn threshold(
     }
 }
 
-/// Returns which long writes of a new connection go through the ring: measurements decide, unless a parameter fixes the rendezvous threshold, for
-/// writes of one frame.
-pub(crate) fn timed_writes(params: &Params, layout: Layout) -> TimedPaths {
-    let eager = limits(params, layout, true).eager;
-    let most = match params.segmented_size {
-        // They have one target, so that nothing precedes the body.
-        0 => layout.max_body(),
-        _ => eager,
-    };
-    TimedPaths::new(eager, most, layout.bytes())
-}
-
 /// Returns the longest message that goes in one frame, whatever else the frame lists: a quarter of the ring. The receiver copies the segments of a longer
 /// one while the sender writes the next ones.
 pub(crate) const fn longest_eager(layout: Layout) -> usize {
@@ -128,7 +116,6 @@ pub(crate) fn limits(params: &Params, layout: Layout, pull: bool) -> Limits {
         eager,
         segmented: params.segmented_size.max(sent).max(eager),
         segmented_rma: true,
-        long_write: 0,
         segment: params.segment_size.clamp(INJECT_SIZE, longest),
         rndv_msg: true,
         rndv_tagged: true,
@@ -240,8 +227,7 @@ impl Conn {
     /// Posts a read, or a write whose body goes into the byte ring, of one piece of the peer's memory.
     #[inline(never)]
     fn post_one_target(&mut self, frame: &Frame<'_>, target: &Target) -> Result<bool, PostError> {
-        let start = self.reserve(frame.len);
-        let start = start.inspect_err(|_| self.note_no_room(frame.len))?;
+        let start = self.reserve(frame.len)?;
         let room = self.tx.body_mut(start, frame.len);
         frame.body.read(frame.offset, room);
         let header = Header {
@@ -452,12 +438,10 @@ impl Conn {
         if events == BURST {
             self.direct.awaits_position = self.direct.has_granted();
         }
-        if let Some(len) = self.blocked {
-            if !self.tx.is_stuck(len) {
-                events += self.unblock(len, sink);
-            } else if self.direct.waits_for_room.is_some() {
-                events += self.give_up_ring(len, sink);
-            }
+        if let Some(len) = self.blocked
+            && !self.tx.is_stuck(len)
+        {
+            events += self.unblock(len, sink);
         }
         events
     }
@@ -497,7 +481,6 @@ impl Conn {
             Err(_) => self.fail(Errno::PROTO),
             Ok(Some(_)) => {
                 self.blocked = None;
-                self.direct.waits_for_room = None;
                 sink.writable(self.peer);
             }
         }

@@ -247,7 +247,7 @@ impl ShmLink {
             region.map_rings();
         }
         let threshold = conn::threshold(&self.params, region.layout, &region.head, region.side);
-        let writes = conn::timed_writes(&self.params, region.layout);
+        let eager = conn::limits(&self.params, region.layout, true).eager;
         let sleeps = half.ability.contains(Ability::SLEEPS);
         let grants = pull && half.ability.contains(Ability::GRANTS);
         self.table.set(half.entry, ConnEntry::Open(peer));
@@ -272,7 +272,7 @@ impl ShmLink {
             entry: half.entry,
             incarnation: half.incarnation,
             probe: half.probe,
-            direct: DirectAccess::new(Arc::clone(&region.head), region.side, grants, writes),
+            direct: DirectAccess::new(Arc::clone(&region.head), region.side, grants, eager),
             cma: CmaQueue::new(
                 region.head,
                 region.side,

@@ -216,11 +216,10 @@ impl Device for ShmLink {
             conn.bell.announce_sleep(self.turn);
         }
         doorbell::full_fence();
-        // A long write that waits for room in the ring does so for a millisecond at most.
-        let is_needed = self.conns.iter_mut().any(|conn| {
-            (conn.direct.waits_for_room.is_some() && conn.ending.is_none())
-                || (conn.blocked).is_some_and(|len| conn.tx.reserve(len) != Ok(None))
-        });
+        let is_needed = self
+            .conns
+            .iter_mut()
+            .any(|conn| (conn.blocked).is_some_and(|len| conn.tx.reserve(len) != Ok(None)));
         self.set_timer();
         !is_needed && self.may_sleep()
     }

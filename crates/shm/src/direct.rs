@@ -7,16 +7,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use oxifabric_engine::{OpenRegion, Target};
-use oxifabric_types::{Flags, Instant};
+use oxifabric_types::Flags;
 use oxifabric_wire::shm::cell::{Body, Cell};
 
 use crate::doorbell::full_fence;
 use crate::recently::Recently;
 use crate::region::Side;
-use crate::rndv_threshold::{Path, TimedPaths};
 use crate::sys::memory::Mapping;
 
 /// The kind of link frame that grants a region.
@@ -38,9 +36,6 @@ const BUSY_ACCESSES: u32 = 256;
 
 /// How many accesses are carried out for one look at a busy peer's word: a look takes the word out of the cache of the peer, which writes it twice in each of its accesses.
 const ACCESSES_PER_LOOK: u32 = 8;
-
-/// How long a write waits for room in the ring. A peer that polls makes some sooner, unless it has lost its processor.
-const LONGEST_WAIT_FOR_ROOM: Duration = Duration::from_millis(1);
 
 /// First words of the two sides' counts of revocations, and of accesses that they began and ended.
 const REVOCATIONS: usize = 320;
@@ -72,14 +67,10 @@ pub(crate) struct DirectAccess {
     /// Whether an access failed: no other is tried.
     failed: bool,
     pub(crate) order: AccessOrder,
-    /// Which long writes of this side go through the ring as long as the peer makes accesses of its own.
-    pub(crate) writes: TimedPaths,
+    /// Longest access that always goes by frames.
+    pub(crate) eager: usize,
     /// Whether the peer, which has a grant, is to be told that everything was taken, once it is: it carries out no access before it knows that messages were.
     pub(crate) awaits_position: bool,
-    /// The longest of them, as last asked for.
-    longest_written: usize,
-    /// Since when one of them waits for room in the ring.
-    pub(crate) waits_for_room: Option<Instant>,
 }
 
 /// What this side has seen of the peer's accesses.
@@ -91,20 +82,12 @@ struct PeerAccesses {
     busy: u32,
     /// How many accesses this side makes before it looks again.
     unseen: u32,
-    /// How many cells of this side it had taken when it stopped taking any: as long as it takes none it is not busy.
-    stopped_at: Option<u64>,
 }
 
 impl PeerAccesses {
-    /// Takes note of the number of accesses that the peer has begun and ended; returns whether it is busy. `taken` tells how many cells it has taken.
+    /// Takes note of the number of accesses that the peer has begun and ended; returns whether it is busy.
     #[inline]
-    fn look(&mut self, count: u64, taken: impl FnOnce() -> u64) -> bool {
-        if let Some(stopped_at) = self.stopped_at {
-            if taken() == stopped_at {
-                return false;
-            }
-            self.stopped_at = None;
-        }
+    const fn look(&mut self, count: u64) -> bool {
         if count == self.count {
             self.busy = self.busy.saturating_sub(1);
         } else {
@@ -124,12 +107,6 @@ impl PeerAccesses {
         self.busy -= 1;
         true
     }
-
-    /// Takes note that the peer has stopped taking cells, after so many, and that it had begun and ended so many accesses by then.
-    const fn stop(&mut self, count: u64, taken: u64) {
-        (self.count, self.busy) = (count, 0);
-        self.stopped_at = Some(taken);
-    }
 }
 
 /// A region of the peer that this side may access.
@@ -146,7 +123,7 @@ pub(crate) struct Grant {
 
 impl DirectAccess {
     /// Returns the state of a new connection.
-    pub(crate) fn new(head: Arc<Mapping>, side: Side, grants: bool, writes: TimedPaths) -> Self {
+    pub(crate) fn new(head: Arc<Mapping>, side: Side, grants: bool, eager: usize) -> Self {
         Self {
             head,
             side,
@@ -159,10 +136,8 @@ impl DirectAccess {
             seen: Recently::default(),
             failed: false,
             order: AccessOrder::default(),
-            writes,
+            eager,
             awaits_position: false,
-            longest_written: 0,
-            waits_for_room: None,
         }
     }
 
@@ -302,52 +277,16 @@ impl DirectAccess {
     /// this side makes some.
     pub(crate) fn note_posted(&mut self, cell: u64, id: u32) {
         self.order.add(cell, id);
-        self.count();
-    }
-
-    /// Notes that this side has written so many bytes by one frame, in the cell with this number, which it could have carried out by itself: no access has
-    /// an order with it. `taken` tells how many cells the peer has taken.
-    pub(crate) fn note_written(&mut self, cell: u64, len: usize, taken: impl FnOnce() -> u64) {
-        self.order.note_unordered(cell);
-        self.count();
-        self.is_peer_busy(taken);
-        self.writes.note(len as u64, len, Path::Ring);
-    }
-
-    /// Returns whether a long write has waited for room in the ring long enough.
-    pub(crate) fn has_waited_for_room(&self, now: Instant) -> bool {
-        let since = self.waits_for_room;
-        since.is_some_and(|since| now.since(since) >= LONGEST_WAIT_FOR_ROOM)
-    }
-
-    /// Gives up to wait for room: the peer, which has taken so many cells, is not busy before it takes another one and makes an access.
-    pub(crate) fn give_up_ring(&mut self, taken: u64) {
-        self.waits_for_room = None;
-        self.theirs
-            .stop(self.their_accesses(Ordering::Relaxed), taken);
-    }
-
-    /// Returns whether long writes of this memory may go through the ring: the peer is busy, has granted it, and has not taken the grant back.
-    pub(crate) fn is_written_by_frame(&self, target: &Target) -> bool {
-        let theirs = self.side.other().word(&self.head, REVOCATIONS);
-        let epoch = theirs.load(Ordering::Acquire);
-        self.theirs.busy > 0
-            && self.held.front().is_some_and(|grant| grant.epoch == epoch)
-            && self.find(target, false).is_some()
-    }
-
-    /// Notes that this side has made an access by a frame.
-    fn count(&mut self) {
         self.accesses = self.accesses.wrapping_add(2);
         let word = self.side.word(&self.head, ACCESSES);
         word.store(self.accesses, Ordering::Release);
     }
 
-    /// Returns whether the peer has made accesses of its own lately: it has no time to copy a part of ours, but polls. `taken` tells how many cells it has taken.
+    /// Returns whether the peer has made accesses of its own lately: it has no time to copy a part of ours.
     #[inline]
-    pub(crate) fn is_peer_busy(&mut self, taken: impl FnOnce() -> u64) -> bool {
+    fn is_peer_busy(&mut self) -> bool {
         let count = self.their_accesses(Ordering::Relaxed);
-        self.theirs.look(count, taken)
+        self.theirs.look(count)
     }
 
     /// Returns how many accesses the peer has begun and ended, together.
@@ -358,23 +297,8 @@ impl DirectAccess {
 
     /// As [`DirectAccess::is_peer_busy`], before an access that this side may carry out: looks now and then only.
     #[inline]
-    pub(crate) fn is_peer_busy_lately(&mut self, taken: impl FnOnce() -> u64) -> bool {
-        self.theirs.skips_look() || self.is_peer_busy(taken)
-    }
-
-    /// Returns whether the peer has stopped taking what this side sends, as far as is known from the last look.
-    pub(crate) const fn has_peer_stopped(&self) -> bool {
-        self.theirs.stopped_at.is_some()
-    }
-
-    /// Returns the longest write that is to go through the ring, if that has changed; zero as long as the peer is not busy, since it may not poll then.
-    #[inline]
-    pub(crate) fn new_longest_written(&mut self) -> Option<usize> {
-        let longest = match self.theirs.busy {
-            0 => 0,
-            _ => self.writes.limit(),
-        };
-        (std::mem::replace(&mut self.longest_written, longest) != longest).then_some(longest)
+    pub(crate) fn is_peer_busy_lately(&mut self) -> bool {
+        self.theirs.skips_look() || self.is_peer_busy()
     }
 
     /// Notes that an access could not be carried out: others go by frames.
@@ -459,18 +383,9 @@ mod tests {
     /// Returns both sides of a connection.
     fn sides() -> [DirectAccess; 2] {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
-        [Side::Initiator, Side::Acceptor].map(|side| {
-            DirectAccess::new(
-                Arc::clone(&head),
-                side,
-                true,
-                TimedPaths::new(6144, 32 << 10, RING),
-            )
-        })
+        [Side::Initiator, Side::Acceptor]
+            .map(|side| DirectAccess::new(Arc::clone(&head), side, true, 6144))
     }
-
-    /// Bytes of the ring.
-    const RING: usize = 128 << 10;
 
     const REGION: OpenRegion = OpenRegion {
         addr: 100,
@@ -521,46 +436,6 @@ mod tests {
         assert!(grant(&mut target_side, &mut initiator, 7, &REGION));
         assert!(initiator.begin());
         assert!(!target_side.is_accessed(), "that one began later");
-    }
-
-    #[test]
-    fn a_busy_peer_takes_long_writes_of_what_it_has_granted_and_not_taken_back() {
-        let [mut target_side, mut initiator] = sides();
-        target_side.note_posted(0, 1);
-        assert!(initiator.is_peer_busy(|| 0));
-        assert!(!initiator.is_written_by_frame(&target(110, 40)));
-        assert!(grant(&mut target_side, &mut initiator, 7, &REGION));
-        assert!(initiator.is_written_by_frame(&target(110, 40)));
-        assert!(!initiator.is_written_by_frame(&target(110, 41)));
-        target_side.revoke();
-        assert!(!initiator.is_written_by_frame(&target(110, 40)));
-    }
-
-    #[test]
-    fn a_peer_that_makes_no_room_for_a_long_write_is_not_busy() {
-        let [mut target_side, mut initiator] = sides();
-        target_side.note_posted(0, 1);
-        assert!(initiator.is_peer_busy(|| 0));
-        assert!(grant(&mut target_side, &mut initiator, 7, &REGION));
-        let start = Instant::from_nanos(1_000);
-        let end = start.after(LONGEST_WAIT_FOR_ROOM);
-        assert!(!initiator.has_waited_for_room(end), "nothing waits");
-        initiator.waits_for_room = Some(start);
-        assert!(!initiator.has_waited_for_room(start.after(LONGEST_WAIT_FOR_ROOM / 2)));
-        assert!(initiator.has_waited_for_room(end));
-        assert!(initiator.is_written_by_frame(&target(110, 40)));
-        initiator.give_up_ring(3);
-        assert!(!initiator.has_waited_for_room(end), "once");
-        assert!(!initiator.is_written_by_frame(&target(110, 40)));
-        assert!(!initiator.is_peer_busy(|| 3) && initiator.has_peer_stopped());
-        assert!(!initiator.is_peer_busy(|| 4), "it makes no more accesses");
-        assert!(!initiator.has_peer_stopped());
-        target_side.note_posted(1, 2);
-        assert!(initiator.is_peer_busy(|| 4), "it goes on");
-        initiator.give_up_ring(4);
-        target_side.note_posted(2, 3);
-        assert!(!initiator.is_peer_busy(|| 4), "it does not poll");
-        assert!(initiator.is_peer_busy(|| 5));
     }
 
     #[test]
@@ -638,69 +513,31 @@ mod tests {
     #[test]
     fn a_peer_is_busy_while_it_makes_accesses() {
         let [mut here, mut peer] = sides();
-        assert!(!here.is_peer_busy(|| 0));
+        assert!(!here.is_peer_busy());
         peer.note_posted(0, 1);
         for _ in 0..=BUSY_ACCESSES - 1 {
-            assert!(here.is_peer_busy(|| 0));
+            assert!(here.is_peer_busy());
         }
-        assert!(!here.is_peer_busy(|| 0));
+        assert!(!here.is_peer_busy());
     }
 
     #[test]
     fn a_busy_peer_is_looked_at_once_in_several_accesses_and_an_idle_one_at_each() {
         let [mut here, mut peer] = sides();
-        assert!(!here.is_peer_busy_lately(|| 0));
+        assert!(!here.is_peer_busy_lately());
         peer.note_posted(0, 1);
         for _ in 0..BUSY_ACCESSES {
-            assert!(here.is_peer_busy_lately(|| 0));
+            assert!(here.is_peer_busy_lately());
         }
-        assert!(
-            !here.is_peer_busy_lately(|| 0),
-            "it has made none meanwhile"
-        );
+        assert!(!here.is_peer_busy_lately(), "it has made none meanwhile");
         peer.note_posted(1, 2);
-        assert!(here.is_peer_busy_lately(|| 0));
+        assert!(here.is_peer_busy_lately());
         peer.note_posted(2, 3);
         let unseen = (1..=ACCESSES_PER_LOOK).find(|_| {
             let seen = here.theirs.count;
-            assert!(here.is_peer_busy_lately(|| 0));
+            assert!(here.is_peer_busy_lately());
             here.theirs.count != seen
         });
         assert_eq!(unseen, Some(ACCESSES_PER_LOOK));
-    }
-
-    #[test]
-    fn long_writes_go_through_a_faster_ring_only_while_the_peer_is_busy() {
-        let [mut here, mut peer] = sides();
-        here.writes.prefer_ring(10_000);
-        assert_eq!(here.new_longest_written(), None, "the peer may not poll");
-        peer.note_written(0, 10_000, || 0);
-        assert!(here.is_peer_busy(|| 0));
-        assert_eq!(here.new_longest_written(), Some(16_383));
-        assert_eq!(here.new_longest_written(), None);
-        for cell in 0..u64::from(BUSY_ACCESSES) {
-            here.note_written(cell, 10_000, || cell);
-        }
-        assert_eq!(here.new_longest_written(), Some(0), "the peer has stopped");
-    }
-
-    #[test]
-    fn accesses_behind_a_fence_do_not_overtake_long_writes_before_it() {
-        let [mut here, _] = sides();
-        here.note_written(0, 10_000, || 0);
-        here.order.fence(1);
-        here.note_posted(1, 7);
-        here.note_written(2, 10_000, || 0);
-        assert!(!here.order.is_free(3, 0), "the first write is in the ring");
-        assert!(here.order.is_free(3, 1));
-    }
-
-    #[test]
-    fn accesses_may_overtake_long_writes_through_the_ring() {
-        let [mut here, _] = sides();
-        here.note_written(0, 10_000, || 0);
-        here.note_written(1, 10_000, || 0);
-        assert!(here.order.is_free(2, 0));
-        assert!(!here.order.is_free(3, 0), "something else was sent");
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use oxifabric_engine::{
-    Frame, Kind, Limits, Link, PostError, Posted, RemoteIov, RmaOp, RxToken, Sink, Target, TxToken,
+    Frame, Limits, Link, PostError, Posted, RemoteIov, RmaOp, RxToken, Sink, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_sync::spsc::Cell as LaneCell;
@@ -92,7 +92,6 @@ pub(crate) fn untrusted_conn(peer: PeerId, pull: bool) -> Option<(Conn, Region, 
     socket.set_nonblocking(true).ok()?;
     let head = Arc::clone(&ours.head);
     let threshold = conn::threshold(&smallest(), ours.layout, &head, ours.side);
-    let writes = conn::timed_writes(&smallest(), ours.layout);
     let conn = Conn {
         peer,
         rx: ours.rx,
@@ -116,7 +115,7 @@ pub(crate) fn untrusted_conn(peer: PeerId, pull: bool) -> Option<(Conn, Region, 
         entry: 0,
         incarnation: 1,
         probe: 0,
-        direct: DirectAccess::new(Arc::clone(&head), ours.side, pull, writes),
+        direct: DirectAccess::new(Arc::clone(&head), ours.side, pull, smallest().eager_size),
         cma: CmaQueue::new(
             head,
             ours.side,
@@ -150,19 +149,12 @@ impl Link for UntrustedPeer {
         }
         self.conn.post(&frame)?;
         self.conn.adopt_threshold(&mut self.limits);
-        if frame.header.kind == Kind::Write {
-            self.conn.note_written(frame.len, &mut self.limits);
-        }
         Ok(Posted::Done)
-    }
-
-    fn takes_whole(&self, _: PeerId, targets: &[Target]) -> bool {
-        matches!(targets, [target] if self.conn.direct.is_written_by_frame(target))
     }
 
     /// Its process cannot be reached: what is tried fails.
     fn carry_out(&mut self, access: &RmaOp<'_>) -> bool {
-        !self.over && access.peer == self.conn.peer && self.conn.carry_out(access, &mut self.limits)
+        !self.over && access.peer == self.conn.peer && self.conn.carry_out(access)
     }
 
     fn pull(

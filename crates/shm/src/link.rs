@@ -9,7 +9,7 @@ mod settling;
 use std::time::Duration;
 
 use oxifabric_engine::{
-    Frame, Kind, Limits, Link, PostError, Posted, RemoteIov, RmaOp, RxToken, Sink, Target, TxToken,
+    Frame, Limits, Link, PostError, Posted, RemoteIov, RmaOp, RxToken, Sink, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_provider::log;
@@ -132,17 +132,14 @@ impl ShmLink {
         self.poll_sockets(sink)
     }
 
-    /// Adopts what a peer asks for and what has been measured, for the messages and writes that follow this one.
+    /// Adopts what a peer asks for, for the messages that follow.
     #[inline(never)]
-    fn adjust_limits(&mut self, peer: PeerId, posted: &Frame<'_>) {
+    fn adjust_limits(&mut self, peer: PeerId) {
         let Some(row) = self.peers.get_mut(peer) else {
             return;
         };
         if let Some(conn) = self.conns.get_mut(row.conn as usize) {
             conn.adopt_threshold(&mut row.limits);
-            if posted.header.kind == Kind::Write {
-                conn.note_written(posted.len, &mut row.limits);
-            }
         }
     }
 
@@ -213,7 +210,7 @@ impl Link for ShmLink {
             self.held.push(peer);
         }
         if frame.header.len >= rndv_threshold::SHORTEST {
-            self.adjust_limits(peer, &frame);
+            self.adjust_limits(peer);
         }
         Ok(Posted::Done)
     }
@@ -235,12 +232,6 @@ impl Link for ShmLink {
         }
     }
 
-    fn takes_whole(&self, peer: PeerId, targets: &[Target]) -> bool {
-        let index = self.peers.get(peer).map(|peer| peer.conn as usize);
-        let conn = index.and_then(|index| self.conns.get(index));
-        matches!((conn, targets), (Some(conn), [target]) if conn.direct.is_written_by_frame(target))
-    }
-
     fn carry_out(&mut self, access: &RmaOp<'_>) -> bool {
         let len = access.body.len();
         if len < direct::SHORTEST as usize || len > direct::LONGEST || self.mark.is_foreign() {
@@ -249,10 +240,8 @@ impl Link for ShmLink {
         let Some(index) = self.index_of(access.peer) else {
             return false;
         };
-        match (self.conns.get_mut(index), self.peers.get_mut(access.peer)) {
-            (Some(conn), Some(row)) => conn.carry_out(access, &mut row.limits),
-            _ => false,
-        }
+        let conn = self.conns.get_mut(index);
+        conn.is_some_and(|conn| conn.carry_out(access))
     }
 
     fn pull(

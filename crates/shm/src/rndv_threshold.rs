@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::region::Side;
 use crate::sys::memory::Mapping;
 
-pub(crate) use timed_paths::TimedPaths;
+use timed_paths::TimedPaths;
 pub(crate) use trials::SHORTEST;
 
 /// First of the two sides' words that ask for a threshold, behind the doorbells; a side's own is the one that it writes.
@@ -71,11 +71,6 @@ impl RndvThreshold {
     /// Returns whether the initiator of a write that it has announced is to copy it into the ring.
     pub(crate) fn is_copied(&self, len: u64) -> bool {
         (1..=self.asked as u64).contains(&len)
-    }
-
-    /// Returns whether messages of this length have been measured to be faster through the ring, or are being tried there.
-    pub(crate) fn is_measured_for_ring(&self, len: u64) -> bool {
-        self.paths.most() > 0 && self.is_copied(len)
     }
 
     /// Tells the sender up to which length it need not wait for a rendezvous, if that has changed.

@@ -180,7 +180,6 @@ fn limits(nic: &NicPlan, mtu: usize) -> Limits {
         eager: mtu,
         segmented: 4 * mtu,
         segmented_rma: true,
-        long_write: 0,
         segment: mtu,
         rndv_msg: true,
         rndv_tagged: true,

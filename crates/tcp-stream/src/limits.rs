@@ -9,7 +9,6 @@ pub const UNKNOWN: Limits = Limits {
     eager: usize::MAX,
     segmented: usize::MAX,
     segmented_rma: true,
-    long_write: 0,
     segment: usize::MAX,
     rndv_msg: false,
     rndv_tagged: false,

@@ -62,7 +62,6 @@ impl Device for UdpPort {
                 eager: LONGEST,
                 segmented: LONGEST,
                 segmented_rma: true,
-                long_write: 0,
                 segment: LONGEST,
                 rndv_msg: false,
                 rndv_tagged: false,

@@ -180,7 +180,6 @@ impl Device for MailboxDevice {
                 eager: FRAME,
                 segmented: FRAME,
                 segmented_rma: true,
-                long_write: 0,
                 segment: FRAME,
                 rndv_msg: true,
                 rndv_tagged: true,

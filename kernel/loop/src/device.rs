@@ -20,7 +20,6 @@ pub(crate) const LIMITS: Limits = Limits {
     eager: 4096,
     segmented: 16 << 10,
     segmented_rma: true,
-    long_write: 0,
     segment: 4096,
     rndv_msg: true,
     rndv_tagged: true,

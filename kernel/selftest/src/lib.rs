@@ -33,7 +33,6 @@ const fn limits(segmented: usize, pull: bool) -> Limits {
         eager: world::EAGER,
         segmented,
         segmented_rma: true,
-        long_write: 0,
         segment: 100,
         rndv_msg: true,
         rndv_tagged: true,

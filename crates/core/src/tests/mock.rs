@@ -161,7 +161,6 @@ impl<const READS: bool> Device for MockDevice<READS> {
                 eager: 1 << 20,
                 segmented: 1 << 20,
                 segmented_rma: true,
-                long_write: 0,
                 segment: 1 << 20,
                 rndv_msg: false,
                 rndv_tagged: false,

@@ -38,7 +38,6 @@ pub(super) fn limits(mtu: usize, sends: usize, pull: bool, one_sided: OneSided) 
         eager,
         segmented: segmented.max(eager),
         segmented_rma: false,
-        long_write: 0,
         segment: eager,
         rndv_msg: true,
         rndv_tagged: true,

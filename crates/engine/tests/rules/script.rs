@@ -41,8 +41,6 @@ pub(crate) struct Script<const IN_ORDER: bool = true> {
     pub(crate) asked_to_carry_out: usize,
     /// Longest write that is one frame though the link might carry it out, if not that of other frames.
     pub(crate) eager_write: Option<usize>,
-    /// Whether long writes may be refused by the peer.
-    pub(crate) refuses_whole: bool,
     /// What was posted may be overtaken on its way.
     pub(crate) is_unsettled: bool,
     steps: Vec<Step>,
@@ -138,10 +136,6 @@ impl<const IN_ORDER: bool> Link for Script<IN_ORDER> {
 
     fn eager_write(&self, limits: &Limits) -> usize {
         self.eager_write.unwrap_or(limits.eager)
-    }
-
-    fn takes_whole(&self, _: PeerId, _: &[Target]) -> bool {
-        !self.refuses_whole
     }
 
     fn settles(&mut self, _: PeerId) -> bool {
@@ -250,7 +244,6 @@ impl<const IN_ORDER: bool> Bench<IN_ORDER> {
                 eager: 8,
                 segmented: 20,
                 segmented_rma: true,
-                long_write: 0,
                 segment: 6,
                 rndv_msg: true,
                 rndv_tagged: true,
@@ -268,7 +261,6 @@ impl<const IN_ORDER: bool> Bench<IN_ORDER> {
             carried_out: None,
             asked_to_carry_out: 0,
             eager_write: None,
-            refuses_whole: false,
             is_unsettled: false,
             steps: Vec::new(),
         };

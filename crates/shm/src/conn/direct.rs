@@ -4,62 +4,34 @@ use std::io;
 
 use oxifabric_engine::{Header, Kind, Limits, RmaOp, Sink, Target};
 use oxifabric_mem::Iov;
-use oxifabric_provider::{clock, log};
+use oxifabric_provider::log;
 use oxifabric_types::Flags;
 use oxifabric_wire::shm::cell::{Body, Cell};
 
 use super::Conn;
 use crate::NAME;
 use crate::direct::{GRANT, SHORTEST};
-use crate::rndv_threshold::Path;
-use crate::sys::memory::Tx;
 use crate::sys::process;
 
 impl Conn {
-    /// Carries out a read or write of memory that the peer has granted; returns whether it did. As long as the peer has no accesses of its own,
-    /// what both sides copy faster, each a part, is left to them, and as long as it has some, what comes faster through the ring is left to that:
-    /// `limits` says so of writes.
-    #[inline(never)]
-    pub(crate) fn carry_out(&mut self, access: &RmaOp<'_>, limits: &mut Limits) -> bool {
-        let is_over = self.access_directly(access);
-        if !is_over && !access.flags.contains(Flags::READ) {
-            self.direct.writes.missed();
-        }
-        self.adopt_long_write(limits);
-        is_over
-    }
-
-    /// Adopts what has been measured, for the writes that follow: which of them go through the ring.
-    fn adopt_long_write(&mut self, limits: &mut Limits) {
-        if let Some(longest) = self.direct.new_longest_written() {
-            limits.long_write = longest;
-        }
-    }
-
     /// Adopts what the peer asks for, for the messages that follow: up to which length they come without a rendezvous, in one frame where they fit.
     pub(crate) fn adopt_threshold(&mut self, limits: &mut Limits) {
-        let eager = self.direct.writes.least();
+        let eager = self.direct.eager;
         if let Some(len) = self.cma.threshold.change(eager) {
             limits.segmented = len;
             limits.eager = len.min(self.longest_eager());
         }
     }
 
-    fn access_directly(&mut self, access: &RmaOp<'_>) -> bool {
+    /// Carries out a read or write of memory that the peer has granted; returns whether it did. As long as the peer has no accesses of its own,
+    /// what both sides copy faster, each a part, is left to them.
+    #[inline(never)]
+    pub(crate) fn carry_out(&mut self, access: &RmaOp<'_>) -> bool {
         let len = access.body.len();
         let is_read = access.flags.contains(Flags::READ);
-        if len <= self.direct.writes.least() {
-            return false;
-        }
-        let (direct, tx) = (&mut self.direct, &mut self.tx);
-        let is_busy = direct.is_peer_busy_lately(|| cells_taken(tx));
-        // The times of longer reads do not tell: what this side copies for the peer meanwhile falls between two samples.
-        let is_timed = is_busy && (!is_read || len <= self.longest_eager());
-        let goes_by_frame = match is_busy {
-            true => is_timed && is_read && self.cma.threshold.is_measured_for_ring(len as u64),
-            false => self.cma.is_shared(len) && !self.direct.has_peer_stopped(),
-        };
-        if goes_by_frame {
+        if len <= self.direct.eager
+            || (!self.direct.is_peer_busy_lately() && self.cma.is_shared(len))
+        {
             return false;
         }
         let [target] = access.targets else {
@@ -82,18 +54,8 @@ impl Conn {
                 "memory of peer {peer} (process {pid}) cannot be accessed directly, its process is asked: {error}"
             );
             self.direct.fail();
-        } else if is_timed {
-            self.note_carried_out(len, is_read);
         }
         copied.is_ok()
-    }
-
-    /// Takes note of an access that would have gone by frames if the ring were faster.
-    fn note_carried_out(&mut self, len: usize, is_read: bool) {
-        match is_read {
-            true => (self.cma.threshold).note(len as u64, len, Path::Pull),
-            false => drop(self.direct.writes.note(len as u64, len, Path::Pull)),
-        }
     }
 
     /// Notes that the next frame is behind a fence.
@@ -150,40 +112,6 @@ impl Conn {
         }
     }
 
-    /// Takes note of a write of this side that went through the ring.
-    pub(crate) fn note_written(&mut self, len: usize, limits: &mut Limits) {
-        if len > self.direct.writes.least() {
-            let (direct, tx) = (&mut self.direct, &mut self.tx);
-            let cell = tx.pushed().wrapping_sub(1);
-            direct.note_written(cell, len, || cells_taken(tx));
-            self.adopt_long_write(limits);
-        }
-    }
-
-    /// Notes since when a long write waits for room in the ring.
-    #[cold]
-    pub(super) fn note_no_room(&mut self, len: usize) {
-        if len > self.direct.writes.least() {
-            self.direct.waits_for_room.get_or_insert_with(clock::exact);
-        }
-    }
-
-    /// Has a long write that waits for room in the ring carried out by this side once the peer has made none for a while: it does not poll.
-    #[cold]
-    pub(super) fn give_up_ring(&mut self, len: usize, sink: &mut impl Sink) -> usize {
-        if self.ending.is_some() || !self.direct.has_waited_for_room(clock::exact()) {
-            return 0;
-        }
-        let events = self.unblock(len, sink);
-        if events == 0 {
-            let taken = cells_taken(&mut self.tx);
-            self.direct.give_up_ring(taken);
-            self.blocked = None;
-            sink.writable(self.peer);
-        }
-        1
-    }
-
     /// Grants the peer the region that it accesses by a frame, if others of this length are worth it; returns whether it has a grant.
     #[inline(never)]
     pub(super) fn grant(&mut self, len: u64, key: u64, sink: &mut impl Sink) -> bool {
@@ -205,11 +133,6 @@ impl Conn {
         }
         has_space
     }
-}
-
-/// Returns how many cells the peer has taken. A position that makes no sense ends the connection when cells are pushed.
-fn cells_taken(tx: &mut Tx) -> u64 {
-    tx.taken().unwrap_or_else(|_| tx.pushed())
 }
 
 /// Copies between memory of this process and of another one.

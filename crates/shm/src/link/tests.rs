@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant as Clock;
 
-use oxifabric_engine::{Body, Header, HeaderFlags, OpenRegion, Placement, Target};
-use oxifabric_provider::device::Device;
+use oxifabric_engine::{Body, Header, OpenRegion, Placement, Target};
 use oxifabric_sync::spsc::Cell as LaneCell;
-use oxifabric_types::{Flags, Info};
+use oxifabric_types::Info;
 use oxifabric_wire::shm::cell::{self, Cell};
 use oxifabric_wire::shm::kind;
 
@@ -281,104 +280,12 @@ fn an_endpoint_that_closes_waits_for_a_direct_access() {
 }
 
 #[test]
-fn limits_follow_what_was_measured_of_writes() {
-    let mut link = open();
-    let (peer, theirs, _socket) = meet(&mut link, "writer");
-    let mut bytes = vec![1; 7_000];
-    let body = crate::sys::memory::lend(&mut bytes);
-    let write = |link: &mut ShmLink| {
-        link.carry_out(&RmaOp {
-            peer,
-            targets: &[],
-            body: body.clone(),
-            data: 0,
-            flags: Flags::RMA | Flags::WRITE,
-            context: 0,
-        })
-    };
-    let conn = link.conn_of(peer).expect("it is open");
-    conn.direct.writes.prefer_ring(7_000);
-    let longest = conn.direct.writes.limit();
-    assert!(!write(&mut link), "nothing is granted");
-    assert_eq!(link.limits(peer).long_write, 0, "the peer may not poll");
-    let accesses = theirs.side.word(&theirs.head, direct::ACCESSES);
-    accesses.store(2, Ordering::Relaxed);
-    write(&mut link);
-    assert_eq!(link.limits(peer).long_write, longest);
-    assert!(longest >= 7_000);
-}
-
-#[test]
-fn a_long_write_does_not_wait_for_a_peer_that_makes_no_room_in_the_ring() {
-    const LEN: usize = 48 << 10;
-    let mut link = open();
-    let (peer, theirs, _socket) = meet(&mut link, "computing");
-    let accesses = theirs.side.word(&theirs.head, direct::ACCESSES);
-    accesses.store(2, Ordering::Relaxed);
-    let target = Target::unkeyed(0, LEN as u64);
-    let conn = link.conn_of(peer).expect("it is open");
-    let epoch = 0;
-    let grant = Cell {
-        kind: direct::GRANT,
-        flags: 0,
-        id: 3,
-        tag: 0,
-        data: 0,
-        len: target.len,
-        body: cell::Body::Link {
-            words: [target.key, epoch],
-        },
-    };
-    conn.direct.take_grant(&grant, [target.key, epoch], 0);
-    assert!(conn.direct.is_peer_busy(|| 0));
-    let mut bytes = vec![1; LEN];
-    let body = crate::sys::memory::lend(&mut bytes);
-    let header = Header {
-        kind: Kind::Write,
-        flags: HeaderFlags::empty(),
-        id: 0,
-        tag: 0,
-        data: 0,
-        len: LEN as u64,
-    };
-    let targets = [target];
-    let write = Frame {
-        targets: &targets,
-        ..Frame::whole(header, &body)
-    };
-    let refused = loop {
-        assert!(link.takes_whole(peer, &targets));
-        if let Err(error) = link.post(peer, write, TxToken(0)) {
-            break error;
-        }
-    };
-    let begun = Clock::now();
-    assert_eq!(refused, PostError::Again);
-    assert!(!link.arm(), "no event of the peer would wake this thread");
-    let mut ends = Ends::default();
-    while ends.writable.is_empty() {
-        link.poll(Instant::default(), &mut ends);
-        assert!(begun.elapsed() < Duration::from_secs(60), "it waits");
-    }
-    assert_eq!(ends.writable, [peer]);
-    assert!(link.arm());
-    assert!(!link.takes_whole(peer, &targets));
-    // The peer takes something and makes accesses again, and the same write finds no room.
-    accesses.store(4, Ordering::Relaxed);
-    let conn = link.conn_of(peer).expect("it is open");
-    let taken = || 1;
-    assert!(conn.direct.is_peer_busy(taken) && conn.direct.waits_for_room.is_none());
-    assert_eq!(link.post(peer, write, TxToken(0)), Err(PostError::Again));
-    assert!(link.takes_whole(peer, &targets));
-}
-
-#[test]
 fn direct_accesses_wait_for_what_is_before_a_fence() {
     let mut link = open();
     let (peer, _theirs, _socket) = meet(&mut link, "target");
     let conn = link.conn_of(peer).expect("it is open");
     let cell = conn.tx.pushed();
-    conn.direct.note_written(cell, 10_000, || cell);
+    conn.direct.note_posted(cell, 1);
     assert!(conn.direct.order.is_free(cell + 1, cell));
     assert!(link.settles(peer), "frames go in order");
     let conn = link.conn_of(peer).expect("it is open");
@@ -390,24 +297,12 @@ fn messages_that_a_peer_wants_through_the_ring_are_one_frame_where_they_fit() {
     let mut link = open();
     let (peer, theirs, _socket) = meet(&mut link, "receiver");
     let frame = link.conn_of(peer).expect("it is open").longest_eager();
-    let body = Iov::empty();
-    let posted = Frame::whole(
-        Header {
-            kind: Kind::Msg,
-            flags: HeaderFlags::empty(),
-            id: 0,
-            tag: 0,
-            data: 0,
-            len: 0,
-        },
-        &body,
-    );
     for (asked, eager) in [(7_000, 7_000), (1 << 20, frame), (0, 6_144)] {
         let word = theirs
             .side
             .word(&theirs.head, rndv_threshold::THRESHOLD_WORD);
         word.store(asked, Ordering::Relaxed);
-        link.adjust_limits(peer, &posted);
+        link.adjust_limits(peer);
         let limits = link.limits(peer);
         assert_eq!((limits.eager, link.eager_write(limits)), (eager, 6_144));
         assert!(limits.segmented >= limits.eager);

@@ -57,11 +57,6 @@ impl TimedPaths {
         }
     }
 
-    /// Returns the length up to which transfers always go through the ring.
-    pub(crate) const fn least(&self) -> usize {
-        self.least
-    }
-
     /// Returns the length up to which the path may be chosen; that of [`TimedPaths::least`] where times are not taken.
     pub(crate) const fn most(&self) -> usize {
         self.most
@@ -89,11 +84,6 @@ impl TimedPaths {
             self.take_time();
         }
         is_due
-    }
-
-    /// Takes note of a transfer that went on neither path: a trial that gets no samples ends.
-    pub(crate) fn missed(&mut self) {
-        self.trials.interrupted();
     }
 
     fn begin_run(&mut self, class: usize, path: Path) -> bool {
@@ -205,18 +195,6 @@ mod tests {
             }
             assert!(paths.run.since.is_none() && paths.run.bytes == 0);
         }
-    }
-
-    #[test]
-    fn a_trial_that_gets_no_samples_ends() {
-        let mut paths = TimedPaths::new(LEAST, MOST, SAMPLE);
-        while paths.limit() == 0 {
-            paths.add(10_000, Path::Pull, 100);
-        }
-        for _ in 0..1_000 {
-            paths.missed();
-        }
-        assert_eq!(paths.limit(), 0);
     }
 
     #[test]

@@ -70,7 +70,6 @@ impl Config {
                 eager: 16,
                 segmented: 64,
                 segmented_rma: true,
-                long_write: 0,
                 segment: 20,
                 rndv_msg: true,
                 rndv_tagged: true,

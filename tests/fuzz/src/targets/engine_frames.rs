@@ -292,7 +292,6 @@ pub(super) fn run(bytes: &[u8]) {
             eager: 512,
             segmented: if is_set(0) { 512 } else { 2048 },
             segmented_rma: true,
-            long_write: 0,
             segment: 512,
             rndv_msg: is_set(1),
             rndv_tagged: is_set(2),
