@@ -543,7 +543,7 @@ fn reads_by_itself(limits: &Limits) -> bool {
     limits.one_sided.contains(OneSided::READ)
 }
 
-/// Returns whether a write goes in one frame: it is short, or the peer takes it so, or the link carries it out by itself.
+/// Returns whether a write goes in one frame: it is short, or the link carries it out by itself.
 #[inline(always)]
 fn is_one_frame<L: Link>(link: &L, op: &RmaOp<'_>) -> bool {
     let (limits, len) = (link.limits(op.peer), op.body.len());

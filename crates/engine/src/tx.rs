@@ -498,7 +498,7 @@ fn limits_of<L: Link>(link: &L, transmit: &Transmit) -> Limits {
     }
 }
 
-/// Returns the longest write to the same targets that goes in one frame.
+/// Returns the longest such write that goes in one frame.
 #[inline(always)]
 fn longest_write(link: &impl Link, limits: &Limits, transmit: &Transmit) -> usize {
     match is_only_by_frames(transmit.flags, &transmit.targets) {

@@ -91,6 +91,7 @@ pub(crate) fn untrusted_conn(peer: PeerId, pull: bool) -> Option<(Conn, Region, 
     let (socket, other) = UnixDatagram::pair().ok()?;
     socket.set_nonblocking(true).ok()?;
     let head = Arc::clone(&ours.head);
+    let eager = conn::limits(&smallest(), ours.layout, true).eager;
     let threshold = conn::threshold(&smallest(), ours.layout, &head, ours.side);
     let conn = Conn {
         peer,
@@ -115,7 +116,7 @@ pub(crate) fn untrusted_conn(peer: PeerId, pull: bool) -> Option<(Conn, Region, 
         entry: 0,
         incarnation: 1,
         probe: 0,
-        direct: DirectAccess::new(Arc::clone(&head), ours.side, pull, smallest().eager_size),
+        direct: DirectAccess::new(Arc::clone(&head), ours.side, pull, eager),
         cma: CmaQueue::new(
             head,
             ours.side,

@@ -223,7 +223,7 @@ impl Link for ShmLink {
         true
     }
 
-    /// Writes do not follow what a peer asks for of messages: one that makes no accesses may not poll.
+    /// Writes do not follow what a peer asks for of messages: longer ones are carried out by this side, or announced so that they can be refused.
     #[inline(always)]
     fn eager_write(&self, limits: &Limits) -> usize {
         match limits.pull {

@@ -179,6 +179,28 @@ fn a_region_that_is_taken_back_is_not_accessed_before_it_is_granted_anew() {
 }
 
 #[test]
+fn what_both_sides_could_copy_is_direct_only_while_the_peer_makes_accesses() {
+    let shared = Params {
+        assist_size: LEN,
+        ..params()
+    };
+    let Some(mut world) = World::granted(&shared, BOTH) else {
+        return;
+    };
+    assert!(!world.writes(), "the peer has time to copy a part");
+    let bytes = pattern(LEN, 2);
+    let targets = [target(0, LEN)];
+    let sent = header(Kind::WriteRts, 9, LEN);
+    let posted = (world.b).try_access(world.to_a, sent, &targets, &lend(&bytes));
+    posted.expect("the lane has space");
+    world.a.until("it arrives", |sink| !sink.arrived.is_empty());
+    world.a.sink.arrived.clear();
+    assert!(world.writes());
+    let direct = (0..1_000).filter(|_| world.writes()).count();
+    assert_eq!(direct, 255, "then the peer is idle again");
+}
+
+#[test]
 fn a_region_is_not_granted_when_accesses_are_to_be_noticed() {
     let Some(mut world) = World::granted(&params(), BOTH) else {
         return;

@@ -117,7 +117,7 @@ int main(int argc, char **argv)
 	play_together(players);
 	play_alone(players);
 	puts("ended");
-	/* What is in the ring still goes into memory that both have. */
+	/* What was sent by frames still goes into memory that both have. */
 	play_together(players);
 	for (int i = 0; i < 2; i++) {
 		expect("fi_close region", fi_close(&players[i].region->fid));

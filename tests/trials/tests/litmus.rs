@@ -44,7 +44,7 @@ fn over_reliable_datagrams() {
     require!(a_third_party_finds_what_was_counted("udp;ofi_rxd"));
 }
 
-/// While both sides make accesses, each carries out its own; one whose target does not poll any more goes on with that.
+/// While both sides make accesses, each carries out its own, and goes on with those below FI_SHM_ASSIST_SIZE when its target does not poll any more.
 #[test]
 fn writes_over_shm_do_not_wait_for_a_target_that_has_stopped_polling() {
     let library = require!(Library::under_test());
