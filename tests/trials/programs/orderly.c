@@ -3,8 +3,8 @@
  *
  * Two endpoints of the fabric efa send each other messages of any length, with and without tags and completion data, in rounds: each side
  * sends BATCH messages and receives as many, in the order in which they were sent. With delivery sends end only when the message is in its
- * buffer. With access each side also writes the other's memory, from several places to several, reads it back, and counts in it by atomics. With
- * refused it begins with reads and a write of memory that there is not, which fail. With long many messages are longer, up to 8 MiB.
+ * buffer. With access each side also writes the other's memory, from several places to several, reads it back, and counts in it by atomics of each kind. With
+ * refused it begins with reads and a write of memory that there is not, which fail. With long many messages and accesses are longer, up to 8 MiB.
  * With solicited, writes of the other one with data use up receives of the endpoint of b, if devices carry them out.
  *
  * With sleep the program sleeps on its queue. With mortal the other one may be killed at any time: an operation towards it fails then,
@@ -45,6 +45,12 @@ struct place { uint64_t addr, key; };
 
 static uint64_t seed;
 static int has_long;
+
+/* How long the memory is that the other one writes and reads. */
+static size_t window_len(void)
+{
+	return has_long ? LONGEST : WINDOW;
+}
 
 /* What sender and receiver both know of a message of this kind by its number. */
 static uint64_t fate(int sender, int kind, uint64_t number)
@@ -247,12 +253,56 @@ static void send_one(struct party *me, uint32_t index)
 	await_end(me, &(me)->access, #call); \
 } while (0)
 
+/* Checks what an atomic has brought back. */
+static void expect_fetched(struct party *me, int at, const char *what, uint64_t wanted)
+{
+	if (me->fetched[at] != wanted)
+		wrong(what, me->fetched[at], wanted);
+}
+
+/* Counts in the other one's memory: by an atomic that brings nothing back, one that does, one that compares, and one from two places into two. */
+static void count_there(struct party *me)
+{
+	uint64_t at = me->window_at + window_len(), key = me->window_key, round = me->round;
+	uint64_t *operands = (uint64_t *)me->scratch;
+	void *desc[] = { me->desc, me->desc };
+	struct fi_ioc from[] = { { operands, 1 }, { operands + 8, 2 } }, into[] = { { me->fetched, 2 }, { me->fetched + 8, 1 } };
+	struct fi_rma_ioc counter = { at, 1, key }, counters = { at + 16, 3, key };
+	struct fi_msg_atomic plain = { from, desc, 1, me->peer, &counter, 1, FI_UINT64, FI_SUM, &me->access.context, 0 };
+	struct fi_msg_atomic pieces = { from, desc, 2, me->peer, &counters, 1, FI_UINT64, FI_SUM, &me->access.context, 0 };
+
+	operands[0] = operands[8] = operands[9] = 1;
+	ACCESS(me, fi_atomicmsg(me->node.ep, &plain, FI_COMPLETION | FI_DELIVERY_COMPLETE));
+	ACCESS(me, fi_fetch_atomic(me->node.ep, operands, 1, me->desc, me->fetched, me->desc, me->peer, at, key, FI_UINT64, FI_SUM,
+				   &me->access.context));
+	expect_fetched(me, 0, "count", 2 * round + 1);
+	ACCESS(me, fi_fetch_atomicmsg(me->node.ep, &pieces, into, desc, 2, FI_COMPLETION));
+	expect_fetched(me, 0, "first of three counts", round);
+	expect_fetched(me, 1, "second of three counts", round);
+	expect_fetched(me, 8, "third of three counts", round);
+	operands[0] = round + 1;
+	operands[1] = round;
+	ACCESS(me, fi_compare_atomic(me->node.ep, operands, 1, me->desc, operands + 1, me->desc, me->fetched, me->desc, me->peer, at + 8, key,
+				     FI_UINT64, FI_CSWAP, &me->access.context));
+	expect_fetched(me, 0, "count that is compared", round);
+}
+
+/* How many bytes an access of this round has: none in the first one of all. */
+static size_t access_length(struct party *me, uint64_t drawn)
+{
+	if (me->round == 0)
+		return 0;
+	if (has_long && me->round == 1)
+		return LONGEST;
+	return 1 + drawn % (drawn & 1 << 9 ? window_len() : 9000);
+}
+
 /* Writes the other one's window, reads it back, and counts there. */
 static void reach(struct party *me)
 {
-	uint64_t drawn = fate(me->id, 2, me->round), one = 1, at_window, middle, cut;
-	size_t len = 1 + drawn % (drawn & 1 << 9 ? WINDOW : 9000), offset = (WINDOW - len) / 2;
-	int pieces = drawn & 1 << 10 ? 2 : 1;
+	uint64_t drawn = fate(me->id, 2, me->round), at_window, middle, cut;
+	size_t len = access_length(me, drawn), offset = (window_len() - len) / 2;
+	int pieces = len > 0 && drawn & 1 << 10 ? 2 : 1;
 	void *desc[] = { me->desc, me->desc };
 
 	middle = pieces == 2 ? mixed(drawn) % len : len;
@@ -271,11 +321,7 @@ static void reach(struct party *me)
 	for (size_t at = 0; at < len; at++)
 		if ((uint8_t)me->scratch[at] != pattern(drawn, at))
 			wrong("byte that was written and read", (uint8_t)me->scratch[at], pattern(drawn, at));
-	memcpy(me->scratch, &one, sizeof one);
-	ACCESS(me, fi_fetch_atomic(me->node.ep, me->scratch, 1, me->desc, me->fetched, me->desc, me->peer,
-				   me->window_at + WINDOW, me->window_key, FI_UINT64, FI_SUM, &me->access.context));
-	if (*me->fetched != me->round)
-		wrong("count", *me->fetched, me->round);
+	count_there(me);
 }
 
 /* Reads and writes what the other one has not. Neither changes anything else. */
@@ -337,7 +383,7 @@ static void offer(struct party *me)
 static void open_all(struct party *me)
 {
 	struct node *node = &me->node;
-	size_t buffers = 2 * POSTED + BATCH, len = buffers * LONGEST + 2 * WINDOW + 4096;
+	size_t buffers = 2 * POSTED + BATCH, len = buffers * LONGEST + 2 * window_len() + 4096;
 	uint64_t access = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
 	offer(me);
@@ -349,7 +395,7 @@ static void open_all(struct party *me)
 	expect("fi_mr_reg", fi_mr_reg(node->domain, me->memory, len, access, 0, 0, 0, &node->mr, NULL));
 	me->desc = fi_mr_desc(node->mr);
 	me->window = me->memory + buffers * LONGEST;
-	me->counter = (uint64_t *)(me->window + WINDOW);
+	me->counter = (uint64_t *)(me->window + window_len());
 	me->fetched = me->counter + 64;
 	me->scratch = (char *)(me->counter + 256);
 	for (size_t at = 0; at < buffers; at++) {

@@ -64,6 +64,7 @@ read_by_devices! {
     messages_that_devices_read_and_are_acknowledged: UNRULY, "delivery", 20;
     accesses_by_devices: UNRULY, "access", 20;
     messages_of_megabytes: UNRULY, "delivery long", 3;
+    accesses_of_megabytes: UNRULY, "access long", 3;
     accesses_in_pieces: SHORT_READS, "access", 10;
 }
 

@@ -43,7 +43,7 @@ fn threads_that_sleep_on_their_queues_are_woken() {
 }
 
 macro_rules! ordered {
-    ($($name:ident: $options:literal;)*) => {$(
+    ($($name:ident: $options:literal, $rounds:literal;)*) => {$(
         mod $name {
             use super::*;
 
@@ -51,8 +51,8 @@ macro_rules! ordered {
             fn ours_with_ours() {
                 let ours = require!(Library::under_test());
                 for seed in 1..4 {
-                    let outcome = require!(order([&ours, &ours], UNRULY, (20, seed), $options));
-                    expect_all_in_order(&outcome, 20);
+                    let outcome = require!(order([&ours, &ours], UNRULY, ($rounds, seed), $options));
+                    expect_all_in_order(&outcome, $rounds);
                 }
             }
 
@@ -60,8 +60,8 @@ macro_rules! ordered {
             fn ours_with_c() {
                 let (ours, c) = (require!(Library::under_test()), require!(Library::mpich_wheel()));
                 for (seed, ends) in [(1, [&ours, &c]), (2, [&c, &ours])] {
-                    let outcome = require!(order(ends, UNRULY, (20, seed), $options));
-                    expect_all_in_order(&outcome, 20);
+                    let outcome = require!(order(ends, UNRULY, ($rounds, seed), $options));
+                    expect_all_in_order(&outcome, $rounds);
                 }
             }
         }
@@ -69,9 +69,11 @@ macro_rules! ordered {
 }
 
 ordered! {
-    messages_in_order_over_a_wire_without: "";
-    messages_that_are_acknowledged: "delivery";
-    accesses_and_atomics_by_messages: "access";
+    messages_in_order_over_a_wire_without: "", 20;
+    messages_that_are_acknowledged: "delivery", 20;
+    accesses_and_atomics_by_messages: "access", 20;
+    messages_of_megabytes_by_packets: "delivery long", 3;
+    accesses_of_megabytes_by_packets: "access long", 3;
 }
 
 /// Long messages of the C library whose first bytes come in packets.
