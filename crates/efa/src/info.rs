@@ -1,6 +1,7 @@
 //! What the provider has to offer: for each device reliable datagrams as they are, those with the protocol above them, and datagrams
 //! that may be lost. Set-up path; source: fi_efa(7).
 
+use oxifabric_engine::MAX_ATOMIC_BYTES;
 use oxifabric_ibv::EfaCaps;
 use oxifabric_provider::PROVIDER_VERSION;
 use oxifabric_provider::device::{RECEIVING, VECTORS};
@@ -8,6 +9,7 @@ use oxifabric_types::{
     Address, AvType, Caps, DomainAttr, EpAttr, EpType, FabricAttr, Flags, Info, MrMode, Order,
     Progress, ResourceMgmt, RxAttr, Threading, TxAttr,
 };
+use oxifabric_wire::efa::HEADER_MAX;
 
 use crate::hardware::Hardware;
 use crate::params::Params;
@@ -56,8 +58,17 @@ pub(crate) fn has_engine(info: &Info) -> bool {
 /// Describes endpoints with an engine. Their packets are put together in memory of the endpoint, so that memory of operations needs no
 /// registration.
 fn with_engine(at: &Hardware, params: &Params) -> Info {
-    let transfers = Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::ATOMIC;
+    let mut transfers = Caps::MSG | Caps::TAGGED | Caps::RMA;
+    let mut order = Order::SAS;
     let mut info = reliable(at, params);
+    // An atomic is one packet.
+    if at.mtu >= HEADER_MAX + MAX_ATOMIC_BYTES {
+        transfers |= Caps::ATOMIC;
+        order |= atomics_in_order();
+        info.ep.max_order_raw_size = MAX_ATOMIC_BYTES;
+        info.ep.max_order_war_size = MAX_ATOMIC_BYTES;
+        info.ep.max_order_waw_size = MAX_ATOMIC_BYTES;
+    }
     info.fabric.name = FABRIC.to_owned();
     info.tx.caps |= transfers | RMA | Caps::FENCE | Caps::TRIGGER;
     info.rx.caps |= transfers | RECEIVING | REMOTE | Caps::RMA_EVENT | Caps::TRIGGER;
@@ -66,8 +77,8 @@ fn with_engine(at: &Hardware, params: &Params) -> Info {
     info.ep.max_msg_size = usize::MAX;
     info.ep.mem_tag_format = TAG_GENERIC;
     info.tx.op_flags |= Flags::MATCH_COMPLETE;
-    info.tx.msg_order = Order::SAS;
-    info.rx.msg_order = Order::SAS;
+    info.tx.msg_order = order;
+    info.rx.msg_order = order;
     info.tx.inject_size = INJECT;
     info.tx.iov_limit = oxifabric_mem::MAX_SEGMENTS;
     info.rx.iov_limit = oxifabric_mem::MAX_SEGMENTS;
@@ -78,6 +89,11 @@ fn with_engine(at: &Hardware, params: &Params) -> Info {
     info.domain.data_progress = Progress::Manual;
     info.domain.cq_data_size = DATA_WITH_ENGINE;
     info
+}
+
+/// Returns the order of atomics: they have numbers, as messages have, and are taken in their order.
+fn atomics_in_order() -> Order {
+    Order::ATOMIC_RAR | Order::ATOMIC_RAW | Order::ATOMIC_WAR | Order::ATOMIC_WAW
 }
 
 /// Adjusts what an application gets: without an engine messages are short, only accesses are long. With one, an application is told of the accesses

@@ -19,8 +19,8 @@ use crate::{
     Body, Completion, Completions, Failure, Header, HeaderFlags, Kind, Link, Placement, Target,
 };
 
-/// Maximum number of bytes that an atomic carries, comparands included. Every link takes a body of this length in one
-/// frame.
+/// Maximum number of bytes that an atomic of this engine carries, comparands included. Every link takes a body of this length in one
+/// frame. What peers may send is [`Link::LONGEST_ATOMIC`].
 pub const MAX_ATOMIC_BYTES: usize = 4096;
 
 /// Bytes updated at a time; elements of any size fill it without a rest.
@@ -226,7 +226,7 @@ impl Engine {
             Body::Stream(len) => *len == arrival.len,
             Body::Remote(_) => false,
         };
-        if !is_whole || arrival.len > MAX_ATOMIC_BYTES {
+        if !is_whole || arrival.len > self.longest_atomic {
             return Placement::Refuse;
         }
         let room = self.peers.can_reply(from) && !self.unexpected.is_full(from);
@@ -239,7 +239,7 @@ impl Engine {
                 .flags
                 .remove(HeaderFlags::DELIVERY | HeaderFlags::MATCH);
         }
-        let pending = match Pending::admit(out, from, header, targets) {
+        let pending = match Pending::admit(out, from, header, targets, self.longest_atomic) {
             Ok(pending) => pending,
             Err(errno) => return self.refuse_update(&arrival, header.kind, &body, errno),
         };
@@ -349,16 +349,17 @@ impl Engine {
 }
 
 impl Pending {
-    /// Finds the memory that an atomic is about, if it may be updated.
+    /// Finds the memory that an atomic is about, `longest` bytes of it at most, if it may be updated.
     fn admit(
         out: &mut impl Completions,
         from: PeerId,
         header: &Header,
         targets: &[Target],
+        longest: usize,
     ) -> Result<Self, Errno> {
         let update = Update::from_header(header).ok_or(Errno::OPNOTSUPP)?;
         let len = total(targets, update.datatype).ok_or(Errno::INVAL)?;
-        if len > MAX_ATOMIC_BYTES || update.body_len(len) as u64 != header.len {
+        if len > longest || update.body_len(len) as u64 != header.len {
             return Err(Errno::INVAL);
         }
         let region = Engine::region(out, from, targets, update.access())?;

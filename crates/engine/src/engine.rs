@@ -14,7 +14,7 @@ use crate::slab::{Key, Slab};
 use crate::transmit::Transmit;
 use crate::tx::Sent;
 use crate::unexpected::UnexpectedQueue;
-use crate::{Completions, Link, RxOp, TxOp};
+use crate::{Completions, Link, MAX_ATOMIC_BYTES, RxOp, TxOp};
 
 const LOOK: Flags = Flags::PEEK.union(Flags::CLAIM).union(Flags::DISCARD);
 
@@ -50,6 +50,8 @@ pub struct Engine {
     pub(crate) sends: Slab<Transmit>,
     /// Number of sends from which on the application's posts return `AGAIN`: [`Config::tx_size`], and as many as answer peers' requests.
     pub(crate) most_sends: usize,
+    /// [`Link::LONGEST_ATOMIC`].
+    pub(crate) longest_atomic: usize,
     pub(crate) peers: Peers,
     /// Something changed that may make room for the arrivals of stalled peers ([`crate::Placement::Stall`]).
     pub(crate) retry_stalled: bool,
@@ -72,10 +74,19 @@ impl Engine {
             unexpected: UnexpectedQueue::new(),
             sends: Slab::with_capacity(config.tx_size.min(FIRST_OPS)),
             most_sends: config.tx_size,
+            longest_atomic: MAX_ATOMIC_BYTES,
             peers: Peers::default(),
             retry_stalled: false,
             collectives: Collectives::new(),
             fault_injector: None,
+        }
+    }
+
+    /// Makes an engine for links of this type, whose peers may send longer atomics than others ([`Link::LONGEST_ATOMIC`]).
+    pub fn over<L: Link>(config: Config) -> Self {
+        Self {
+            longest_atomic: L::LONGEST_ATOMIC,
+            ..Self::new(config)
         }
     }
 

@@ -7,7 +7,7 @@ use bitflags::bitflags;
 use oxifabric_mem::{Iov, MAX_SEGMENTS};
 use oxifabric_types::{Errno, Flags, Instant, PeerId};
 
-use crate::RmaOp;
+use crate::{MAX_ATOMIC_BYTES, RmaOp};
 
 /// A transport under the engine: it moves frames between one endpoint and its peers.
 ///
@@ -26,6 +26,9 @@ pub trait Link {
     const CUTS_MESSAGES: bool = false;
     /// There may be paths on which the link carries out accesses by itself ([`Limits::one_sided`]).
     const CARRIES_OUT: bool = true;
+    /// Longest body of an atomic that a peer may send, comparands included, and longest response to one, which goes in one frame whatever
+    /// [`Limits::eager`] says. More than what this engine sends only where peers of another library send more.
+    const LONGEST_ATOMIC: usize = MAX_ATOMIC_BYTES;
 
     /// Returns what the path to `peer` can take; may change when the connection is negotiated, and some lengths at any time.
     fn limits(&self, peer: PeerId) -> &Limits;

@@ -132,6 +132,11 @@ impl Transmit {
         response
     }
 
+    /// Returns whether it brings a peer what an atomic fetched.
+    pub(crate) const fn is_fetched(&self) -> bool {
+        self.is_response() && self.flags.is_empty()
+    }
+
     /// Returns whether it ends with a response: a read, or an atomic that fetches.
     fn is_request(&self) -> bool {
         matches!(
@@ -274,7 +279,7 @@ impl Transmit {
             self.header.len,
         );
         match self.failure {
-            None if self.is_response() && self.flags.is_empty() => {}
+            None if self.is_fetched() => {}
             None if self.is_response() => out.accessed(op, &self.targets),
             None => out.complete(op),
             // The reader is gone, and nothing else waits for it.

@@ -159,7 +159,7 @@ impl<D: Link> Operations<D> for Engine {
     const MATCHES: bool = true;
 
     fn new(config: Config) -> Self {
-        Self::new(config)
+        Self::over::<D>(config)
     }
 
     #[inline]

@@ -3,7 +3,7 @@
  *
  * Two endpoints of the fabric efa send each other messages of any length, with and without tags and completion data, in rounds: each side
  * sends BATCH messages and receives as many, in the order in which they were sent. With delivery sends end only when the message is in its
- * buffer. With access each side also writes the other's memory, from several places to several, reads it back, and counts in it by atomics of each kind. With
+ * buffer. With access each side also writes the other's memory, from several places to several, reads it back, and counts in it by atomics of each kind, in order, and of any length. With
  * refused it begins with reads and a write of memory that there is not, which fail. With long many messages and accesses are longer, up to 8 MiB.
  * With solicited, writes of the other one with data use up receives of the endpoint of b, if devices carry them out.
  *
@@ -18,7 +18,7 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
-enum { BATCH = 8, LONGEST = 8 << 20, WINDOW = 1 << 18, POSTED = 2 * BATCH };
+enum { BATCH = 8, LONGEST = 8 << 20, WINDOW = 1 << 18, POSTED = 2 * BATCH, ORDERED = 8, PLACES = 2048 };
 
 struct slot {
 	struct fi_context2 context;
@@ -34,7 +34,7 @@ struct party {
 	uint64_t *counter, *fetched;
 	void *desc;
 	fi_addr_t peer;
-	struct slot receives[2][POSTED], sends[BATCH], access;
+	struct slot receives[2][POSTED], sends[BATCH], access, ordered[ORDERED];
 	/* How many messages of each kind arrived, with tags and without. */
 	uint64_t arrived[2], posted[2], messages, bytes, written, window_at, window_key;
 	uint32_t round;
@@ -287,6 +287,71 @@ static void count_there(struct party *me)
 	expect_fetched(me, 0, "count that is compared", round);
 }
 
+/* Starts an atomic that writes one number, and does not wait for its end. */
+static void begin_writing(struct party *me, struct slot *slot, uint64_t *number, uint64_t at)
+{
+	double until = now_s() + PATIENCE_S;
+	ssize_t started;
+
+	do {
+		started = fi_atomic(me->node.ep, number, 1, me->desc, me->peer, at, me->window_key, FI_UINT64, FI_ATOMIC_WRITE, &slot->context);
+		if (started == -FI_EAGAIN)
+			progress(me);
+	} while (started == -FI_EAGAIN && now_s() < until);
+	expect("fi_atomic", started);
+	slot->busy = 1;
+}
+
+/* Writes numbers to one place, one after the other, and finds the last one there: atomics are carried out in their order. */
+static void write_in_order(struct party *me)
+{
+	uint64_t at = me->window_at + window_len() + 48;
+	uint64_t *numbers = (uint64_t *)me->scratch;
+
+	for (int index = 0; index < ORDERED; index++) {
+		numbers[index] = (uint64_t)me->round * ORDERED + (unsigned)index;
+		begin_writing(me, &me->ordered[index], &numbers[index], at);
+	}
+	ACCESS(me, fi_fetch_atomic(me->node.ep, NULL, 1, me->desc, me->fetched, me->desc, me->peer, at, me->window_key, FI_UINT64,
+				   FI_ATOMIC_READ, &me->access.context));
+	expect_fetched(me, 0, "last of the numbers that were written", numbers[ORDERED - 1]);
+	for (int index = 0; index < ORDERED; index++)
+		await_end(me, &me->ordered[index], "an atomic");
+}
+
+/* As many elements as one atomic may have: writes them, and reads, adds to and compares them. */
+static void count_many(struct party *me)
+{
+	uint64_t *operands = (uint64_t *)me->scratch, *compared = operands + PLACES, at = me->window_at, key = me->window_key;
+	struct fi_ioc from = { operands, 0 };
+	struct fi_rma_ioc into = { at, 0, key };
+	struct fi_msg_atomic all = { &from, &me->desc, 1, me->peer, &into, 1, FI_UINT64, FI_ATOMIC_WRITE, &me->access.context, 0 };
+	size_t count, half;
+
+	expect("fi_fetch_atomicvalid", fi_fetch_atomicvalid(me->node.ep, FI_UINT64, FI_SUM, &count));
+	expect("fi_compare_atomicvalid", fi_compare_atomicvalid(me->node.ep, FI_UINT64, FI_CSWAP, &half));
+	if (count > PLACES || half > count)
+		wrong("number of elements", count, PLACES);
+	for (size_t index = 0; index < count; index++)
+		operands[index] = me->round + index;
+	from.count = into.count = count;
+	ACCESS(me, fi_atomicmsg(me->node.ep, &all, FI_COMPLETION | FI_DELIVERY_COMPLETE));
+	ACCESS(me, fi_fetch_atomic(me->node.ep, operands, count, me->desc, me->fetched, me->desc, me->peer, at, key, FI_UINT64, FI_SUM,
+				   &me->access.context));
+	for (size_t index = 0; index < count; index++)
+		expect_fetched(me, (int)index, "one of many that were written", me->round + index);
+	for (size_t index = 0; index < half; index++) {
+		compared[index] = 2 * (me->round + index);
+		operands[index] = index;
+	}
+	ACCESS(me, fi_compare_atomic(me->node.ep, operands, half, me->desc, compared, me->desc, me->fetched, me->desc, me->peer, at, key,
+				     FI_UINT64, FI_CSWAP, &me->access.context));
+	ACCESS(me, fi_fetch_atomic(me->node.ep, NULL, count, me->desc, me->fetched, me->desc, me->peer, at, key, FI_UINT64, FI_ATOMIC_READ,
+				   &me->access.context));
+	for (size_t index = 0; index < count; index++)
+		expect_fetched(me, (int)index, "one of many", index < half ? index : 2 * (me->round + index));
+}
+
 /* How many bytes an access of this round has: none in the first one of all. */
 static size_t access_length(struct party *me, uint64_t drawn)
 {
@@ -322,6 +387,8 @@ static void reach(struct party *me)
 		if ((uint8_t)me->scratch[at] != pattern(drawn, at))
 			wrong("byte that was written and read", (uint8_t)me->scratch[at], pattern(drawn, at));
 	count_there(me);
+	write_in_order(me);
+	count_many(me);
 }
 
 /* Reads and writes what the other one has not. Neither changes anything else. */
@@ -374,16 +441,17 @@ static void play(struct party *me)
 
 static void offer(struct party *me)
 {
+	const uint64_t atomics = FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
 	struct fi_info *hints = efa_hints("efa", FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | (me->reaches ? FI_RMA | FI_ATOMIC : 0));
 
-	hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
+	hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS | (me->reaches ? atomics : 0);
 	efa_select(&me->node, hints);
 }
 
 static void open_all(struct party *me)
 {
 	struct node *node = &me->node;
-	size_t buffers = 2 * POSTED + BATCH, len = buffers * LONGEST + 2 * window_len() + 4096;
+	size_t buffers = 2 * POSTED + BATCH, len = buffers * LONGEST + 2 * window_len() + 4 * PLACES * sizeof(uint64_t);
 	uint64_t access = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
 	offer(me);
@@ -397,7 +465,7 @@ static void open_all(struct party *me)
 	me->window = me->memory + buffers * LONGEST;
 	me->counter = (uint64_t *)(me->window + window_len());
 	me->fetched = me->counter + 64;
-	me->scratch = (char *)(me->counter + 256);
+	me->scratch = (char *)(me->fetched + PLACES);
 	for (size_t at = 0; at < buffers; at++) {
 		struct slot *slot = at < 2 * POSTED ? &me->receives[at % 2][at / 2] : &me->sends[at - 2 * POSTED];
 

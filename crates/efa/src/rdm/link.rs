@@ -8,11 +8,14 @@ use oxifabric_ibv::{Completion, Opcode, Poll, Poller, Received, Status};
 use oxifabric_mem::Iov;
 use oxifabric_provider::log;
 use oxifabric_types::{Errno, Instant, PeerId};
-use oxifabric_wire::efa::HEADER_MAX;
+use oxifabric_wire::efa::{HEADER_MAX, RESPONSE_HEADER};
 
 use super::{EfaRdm, reach};
 use crate::params::Params;
 use crate::post::{RECEIVE, wire_data};
+
+/// Bytes of the packets of devices that there are.
+const DEVICE_MTU: usize = 8928;
 
 /// How many completions are taken in one poll: other endpoints have a turn then.
 const TAKEN_MAX: usize = 128;
@@ -51,6 +54,8 @@ pub(super) fn limits(mtu: usize, sends: usize, pull: bool, one_sided: OneSided) 
 impl Link for EfaRdm {
     const IN_ORDER: bool = false;
     const CUTS_MESSAGES: bool = true;
+    /// The C library sends 8,776 bytes, and asks for as many: what a packet takes.
+    const LONGEST_ATOMIC: usize = DEVICE_MTU - RESPONSE_HEADER;
 
     #[inline]
     fn limits(&self, peer: PeerId) -> &Limits {

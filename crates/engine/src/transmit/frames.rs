@@ -131,6 +131,7 @@ impl Transmit {
         };
         let is_whole = self.header.kind == Kind::Read
             || self.header.kind.is_atomic()
+            || self.is_fetched()
             || limits.carries_out(&self.header);
         // A write that waits for an answer can be refused. Where nothing can be pulled, that would cost it a round trip.
         let waits = rndv && limits.pull && self.header.kind == Kind::Write;

@@ -1,7 +1,7 @@
 //! Updating memory for peers: fi_atomic(3).
 
 use oxifabric_collectives::arithmetic::{Datatype, Form, Operation};
-use oxifabric_engine::{AtomicOp, Header, HeaderFlags, Kind, PostError, Target, Update};
+use oxifabric_engine::{AtomicOp, Header, HeaderFlags, Kind, Placement, PostError, Target, Update};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags};
 
@@ -125,6 +125,34 @@ fn long_lists_are_updated_to_the_end() {
     assert!(b.arrive_at(add, target(0, 700), &operand).is_done());
     let expected: Vec<u8> = operand.iter().map(|byte| byte.wrapping_add(1)).collect();
     assert_eq!(content(&region), expected);
+}
+
+/// Of a link whose peers send longer ones than this engine. The frames of the bench have 8 bytes, but what an atomic fetches is not cut.
+#[test]
+fn an_atomic_may_be_as_long_as_the_link_says_and_its_answer_is_whole() {
+    let mut b: Bench<false> = Bench::made(|_| {}, |_| {});
+    let region = memory(&[1; LONG_ATOMIC + 1]);
+    b.register(KEY, &region);
+    let long = target(0, LONG_ATOMIC as u64);
+    let add = header(Kind::FetchAtomic, Operation::Sum, LONG_ATOMIC);
+    assert!(b.arrive_at(add, long, &[2; LONG_ATOMIC]).is_done());
+    let answered = b.frame();
+    assert_eq!(answered.header.kind, Kind::Response);
+    assert_eq!(answered.body, [1; LONG_ATOMIC]);
+    assert!(b.link.posted.is_empty());
+    let mut expected = vec![3; LONG_ATOMIC];
+    expected.push(1);
+    assert_eq!(content(&region), expected);
+    b.done();
+    let read = header(Kind::FetchAtomic, Operation::Read, 0);
+    assert!(b.arrive_at(read, long, &[]).is_done());
+    assert_eq!(b.frame().body, [3; LONG_ATOMIC]);
+    b.done();
+    let longer = header(Kind::Atomic, Operation::Sum, LONG_ATOMIC + 1);
+    let too_long = target(0, LONG_ATOMIC as u64 + 1);
+    let taken = b.arrive_at(longer, too_long, &[2; LONG_ATOMIC + 1]);
+    assert!(taken.is_refusal());
+    b.assert_empty();
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use oxifabric_engine::{
     Announced, AtomicOp, Body, CollectiveOp, Completion, Completions, Config, Engine, Failure,
-    Frame, GroupId, Header, HeaderFlags, Kind, Limits, Link, OneSided, Placement, PostError,
-    Posted, RemoteIov, RmaOp, RxOp, RxToken, Sink, Target, TxOp, TxToken,
+    Frame, GroupId, Header, HeaderFlags, Kind, Limits, Link, MAX_ATOMIC_BYTES, OneSided, Placement,
+    PostError, Posted, RemoteIov, RmaOp, RxOp, RxToken, Sink, Target, TxOp, TxToken,
 };
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags, Instant, PeerId};
@@ -15,6 +15,9 @@ use oxifabric_types::{Errno, Flags, Instant, PeerId};
 pub(crate) const ME: PeerId = PeerId(0);
 pub(crate) const PEER: PeerId = PeerId(1);
 pub(crate) const OTHER: PeerId = PeerId(2);
+
+/// Longest atomic that peers send over a link that keeps no order, as those of efa do.
+pub(crate) const LONG_ATOMIC: usize = 8904;
 
 /// An engine between a script and a list of completions.
 pub(crate) struct Bench<const IN_ORDER: bool = true> {
@@ -109,6 +112,11 @@ impl Completions for Events {
 
 impl<const IN_ORDER: bool> Link for Script<IN_ORDER> {
     const IN_ORDER: bool = IN_ORDER;
+    const LONGEST_ATOMIC: usize = if IN_ORDER {
+        MAX_ATOMIC_BYTES
+    } else {
+        LONG_ATOMIC
+    };
 
     fn limits(&self, _: PeerId) -> &Limits {
         &self.limits
@@ -274,7 +282,7 @@ impl<const IN_ORDER: bool> Bench<IN_ORDER> {
         };
         limits(&mut link.limits);
         config(&mut engine_config);
-        let mut engine = Engine::new(engine_config);
+        let mut engine = Engine::over::<Script<IN_ORDER>>(engine_config);
         engine.set_self(ME);
         Self {
             engine,
