@@ -55,6 +55,8 @@ pub(crate) fn run(machine: Machine) -> ExitCode {
         "--workspace --document-private-items",
     );
     all += documentation("users", "", "--package oxifabric");
+    let (made, laid_out) = laid_out();
+    all += made;
     for (name, words) in [
         (
             "tests of the crates",
@@ -74,10 +76,15 @@ pub(crate) fn run(machine: Machine) -> ExitCode {
             "test --package oxifabric-guide --no-fail-fast".to_owned(),
         ),
     ] {
-        all += tests(name, cargo(&words));
+        let mut command = cargo(&words);
+        // Without it, those that load the library would build one.
+        command.envs(laid_out.as_ref().map(|folder| ("OXI_DIST", folder)));
+        all += tests(name, command);
     }
     all += step("the guide as a book", &mut layout::book(None));
-    all += unmodified_programs();
+    if let Some(folder) = laid_out {
+        all += unmodified_programs(folder);
+    }
     all += address_sanitizer();
     let mut fuzzing = program("oxifabric-campaign");
     fuzzing.args(["--seconds", "8"]);
@@ -164,19 +171,21 @@ pub(crate) fn clients(dist: Option<PathBuf>) -> Result<ExitCode, Box<dyn Error>>
     Ok(conclude(&all, Machine::Complete))
 }
 
-/// Lays the library out and runs unmodified programs on it.
-fn unmodified_programs() -> Tally {
-    let mut laid_out = PathBuf::new();
-    let mut all = made("layout", || {
-        laid_out = layout::dist(None, "release")?;
+/// Lays the library out, and returns the folder if it could.
+fn laid_out() -> (Tally, Option<PathBuf>) {
+    let mut folder = None;
+    let tally = made("layout", || {
+        folder = Some(layout::dist(None, "release")?);
         Ok(())
     });
-    if all.failed > 0 {
-        return all;
-    }
+    (tally, folder)
+}
+
+/// Runs unmodified programs on the library that is laid out.
+fn unmodified_programs(laid_out: PathBuf) -> Tally {
     let mut trials = cargo("test --package oxifabric-trials --no-fail-fast");
     trials.env("OXI_DIST", &laid_out);
-    all += packages(&mut trials);
+    let mut all = packages(&mut trials);
     let prepared = wheel::MPICH.install();
     if let Err(error) = prepared.and_then(|place| wheel::install_suite(&place)) {
         println!("MPICH will be skipped: {error}");
