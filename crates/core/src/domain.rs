@@ -69,6 +69,11 @@ impl Domain {
         &*self.provider
     }
 
+    /// Returns what the provider keeps for it, to be kept.
+    pub(crate) fn shared_provider(&self) -> Arc<dyn ProviderDomain> {
+        Arc::clone(&self.provider)
+    }
+
     /// Returns what the provider keeps for it, as the provider knows it.
     ///
     /// # Errors

@@ -32,6 +32,7 @@ mod lock;
 mod misuse;
 mod mr;
 mod multicast;
+mod named_ops;
 pub mod params;
 mod passive;
 mod patience;

@@ -85,6 +85,22 @@ impl Drop for Mr {
     }
 }
 
+/// Returns the provider's domain and its number of the region with this handle.
+///
+/// # Errors
+/// `INVAL` for what is no region, or one that the provider has no number for.
+///
+/// # Safety
+/// The handle is null or one of an open object.
+pub(crate) unsafe fn registration(
+    handle: *mut c_void,
+) -> Result<oxifabric_provider::domain::Registration, Errno> {
+    // SAFETY: the caller's contract.
+    let mr: &Mr = unsafe { checked(handle.cast()) }?;
+    let region = mr.registration.ok_or(Errno::INVAL)?;
+    Ok((mr.domain.shared_provider(), region))
+}
+
 impl Mr {
     /// Registers memory under a key.
     fn register(

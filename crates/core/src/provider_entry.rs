@@ -4,7 +4,7 @@ pub mod make;
 pub(crate) mod msg;
 pub(crate) mod with_engine;
 
-use core::ffi::c_void;
+use core::ffi::{CStr, c_void};
 use core::ptr::NonNull;
 use std::sync::Arc;
 
@@ -49,6 +49,8 @@ pub struct ProviderEntry {
     pub source_for: fn(&Address) -> Option<Address>,
     /// [`Provider::fresh_name`](oxifabric_provider::device::Provider::fresh_name).
     pub fresh_name: fn() -> Option<Address>,
+    /// [`Provider::fabric_ops`](oxifabric_provider::device::Provider::fabric_ops).
+    pub(crate) fabric_ops: fn(&CStr) -> Option<NonNull<c_void>>,
     /// Opens what the provider keeps for a domain.
     pub(crate) open_domain: OpenDomain,
     /// Opens an endpoint of the provider in a domain.

@@ -5,22 +5,27 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::ffi::{CStr, c_void};
 use std::num::NonZeroU32;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak};
 
-use oxifabric_ibv::{Access, Ah, Context, EfaCaps, Gid, Mr, Pd, Piece};
+use oxifabric_ibv::{Access, Ah, Context, EfaCaps, Gid, Interconnects, Mr, Pd, Piece};
 use oxifabric_mem::{Iov, IovSegment, MemoryKind, RegionId};
-use oxifabric_provider::domain::{ProviderDomain, Registered, RegistrationRequest};
+use oxifabric_provider::domain::{Handles, ProviderDomain, Registered, RegistrationRequest};
 use oxifabric_types::{Address, EfaAddress, Errno, Flags, Info};
 
 use crate::hardware::{self, Hardware, PORT};
+use crate::info::has_engine;
 use crate::sys;
 
 /// The provider's part of a domain.
 #[derive(Debug)]
 pub struct EfaDomain {
     pub(crate) hardware: &'static Hardware,
+    /// Its endpoints have an engine.
+    has_engine: bool,
     pub(crate) context: Arc<Context>,
     pub(crate) pd: Arc<Pd>,
     regions: RwLock<Regions>,
@@ -86,6 +91,7 @@ impl ProviderDomain for EfaDomain {
         let (hardware, context) = hardware::open(device.ok_or(Errno::NODEV)?)?;
         Ok(Self {
             hardware,
+            has_engine: has_engine(info),
             pd: Pd::new(&context)?,
             context,
             regions: RwLock::default(),
@@ -119,6 +125,10 @@ impl ProviderDomain for EfaDomain {
         ended.map(drop).ok_or(Errno::INVAL)
     }
 
+    fn ops(&self, name: &CStr, handles: &'static Handles) -> Result<NonNull<c_void>, Errno> {
+        sys::named_ops::of_domain(name, self.has_engine, handles)
+    }
+
     fn admit(&self, address: &Address) -> Result<(), Errno> {
         let Address::Efa(at) = *address else {
             return Err(Errno::INVAL);
@@ -139,6 +149,15 @@ impl ProviderDomain for EfaDomain {
 }
 
 impl EfaDomain {
+    /// Returns by which interconnects the device reaches a region.
+    ///
+    /// # Errors
+    /// `INVAL` if it is not registered; as [`Mr::interconnects`].
+    pub(crate) fn interconnects(&self, region: RegionId) -> Result<Interconnects, Errno> {
+        let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);
+        regions.get(region).ok_or(Errno::INVAL)?.interconnects()
+    }
+
     /// Describes bytes of a region as requests name them; `None` if the region is not registered, or they are not all in it.
     pub(crate) fn piece(&self, region: RegionId, base: *const u8, len: usize) -> Option<Piece> {
         let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);

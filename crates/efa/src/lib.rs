@@ -33,6 +33,9 @@ pub use domain::EfaDomain;
 pub use queue_pair::QueuePair;
 pub use rdm::EfaRdm;
 
+use std::ffi::{CStr, c_void};
+use std::ptr::NonNull;
+
 use oxifabric_provider::device::{EngineProvider, Provider, Unresolved};
 use oxifabric_provider::params::Parameter;
 use oxifabric_types::{Address, EfaAddress, Errno, Info};
@@ -76,6 +79,10 @@ impl Provider for Efa {
 
     fn settle(info: &mut Info, asked: Option<&Info>) {
         info::settle(info, asked);
+    }
+
+    fn fabric_ops(name: &CStr) -> Option<NonNull<c_void>> {
+        sys::named_ops::of_fabric(name)
     }
 
     fn resolve(

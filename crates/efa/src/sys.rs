@@ -1,5 +1,6 @@
 //! All unsafe code of the provider.
 
+pub(crate) mod named_ops;
 mod receive_buffers;
 mod send_buffers;
 mod wait_set;

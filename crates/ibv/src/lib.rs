@@ -19,8 +19,8 @@ mod sys;
 pub use completion::{Completion, Opcode, Received, Status};
 pub use qp_attr::{Access, Capacity, CqOptions, QpKind, QpOptions, QpState, SendOps, StateChange};
 pub use sys::{
-    Absence, Ah, Channel, Context, Cq, Device, DeviceAttributes, EfaAttributes, EfaCaps, Mr, Pd,
-    Piece, Poll, Poller, Port, Qp, Send, SendOp, Verbs,
+    Absence, Ah, Channel, Context, Cq, Device, DeviceAttributes, EfaAttributes, EfaCaps,
+    Interconnects, Mr, Pd, Piece, Poll, Poller, Port, Qp, Send, SendOp, Verbs,
 };
 
 /// The address of a port, as InfiniBand and EFA write it.

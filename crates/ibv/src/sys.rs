@@ -16,7 +16,7 @@ mod structures;
 pub use cq::{Channel, Cq};
 pub use device::{Context, Device, DeviceAttributes, EfaAttributes, EfaCaps, Port};
 pub use library::{Absence, Verbs};
-pub use pd::{Ah, Mr, Pd, Piece};
+pub use pd::{Ah, Interconnects, Mr, Pd, Piece};
 pub use poller::{Poll, Poller};
 pub use qp::{Qp, Send, SendOp};
 

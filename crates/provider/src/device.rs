@@ -85,6 +85,12 @@ pub trait Provider: 'static {
         None
     }
 
+    /// Returns the provider-specific operations of this name, for fi_open_ops(3) on a fabric, as [`Provider::ops`] does on an endpoint.
+    fn fabric_ops(name: &CStr) -> Option<NonNull<c_void>> {
+        let _ = name;
+        None
+    }
+
     /// Returns the provider-specific operations of this name, for fi_open_ops(3) on an endpoint: a structure of function pointers that lives
     /// as long as the process.
     fn ops(name: &CStr) -> Option<NonNull<c_void>> {

@@ -3,7 +3,10 @@
 //! A device that reads and writes memory by itself has something that its endpoints share: a protection domain, the registrations in it,
 //! completion queues. It is opened with the application's domain, and every device of that domain is opened with it.
 
+use core::ffi::{CStr, c_void};
+use core::ptr::NonNull;
 use std::any::Any;
+use std::sync::Arc;
 
 use oxifabric_mem::{IovSegment, MemoryKind, RegionId};
 use oxifabric_types::{Address, Errno, Flags, Info};
@@ -44,6 +47,16 @@ pub trait ProviderDomain: Any + Send + Sync {
         let _ = address;
     }
 
+    /// Returns the provider-specific operations of this name, for fi_open_ops(3) on the domain: a structure of function pointers that lives as
+    /// long as the process. `handles` finds what the handles stand for that these functions get.
+    ///
+    /// # Errors
+    /// `NOSYS` where there are none of this name, `OPNOTSUPP` where the domain's endpoints are not those that they are for.
+    fn ops(&self, name: &CStr, handles: &'static Handles) -> Result<NonNull<c_void>, Errno> {
+        let _ = (name, handles);
+        Err(Errno::NOSYS)
+    }
+
     /// Ends a registration: afterwards neither a device of the domain nor a peer reaches the memory.
     ///
     /// # Errors
@@ -59,6 +72,19 @@ impl ProviderDomain for () {
         Ok(())
     }
 }
+
+/// What the handles of a C program stand for.
+#[derive(Clone, Copy, Debug)]
+pub struct Handles {
+    /// Returns what the provider keeps for the domain of a `fid_mr`, and the number of the registration; an error for what is no such handle.
+    ///
+    /// # Safety
+    /// The handle is null or one of an open object.
+    pub region: unsafe fn(*mut c_void) -> Result<Registration, Errno>,
+}
+
+/// A registration, and the domain that has made it.
+pub type Registration = (Arc<dyn ProviderDomain>, RegionId);
 
 /// Memory that is to be registered.
 #[derive(Clone, Copy, Debug)]

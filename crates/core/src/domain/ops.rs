@@ -1,6 +1,6 @@
 //! The calls on a domain, as C programs make them: they open every other object.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, Mutex};
 
 use oxifabric_abi::compat::{fi_cntr_attr_1_9, fi_cq_attr_1_9};
@@ -9,6 +9,7 @@ use oxifabric_abi::{
     fi_info, fi_ops, fi_ops_domain, fi_poll_attr, fi_rx_attr, fi_tx_attr, fid, fid_av, fid_cntr,
     fid_cq, fid_domain, fid_ep, fid_poll, fid_stx,
 };
+use oxifabric_provider::domain::Handles;
 use oxifabric_provider::faults;
 use oxifabric_sync::SwitchLock;
 use oxifabric_types::{Caps, EpType, Errno, Flags, Info, Progress, Threading};
@@ -32,6 +33,7 @@ use crate::info;
 use crate::mr;
 use crate::mr::regions::Regions;
 use crate::mr::rma_targets::RmaTargets;
+use crate::named_ops;
 use crate::poll_set::PollSet;
 use crate::progress::DomainProgress;
 use crate::sockaddr;
@@ -102,7 +104,13 @@ static BASE: fi_ops = fi_ops {
     close: Some(close),
     bind: Some(bind),
     control: Some(control),
+    ops_open: Some(ops_open),
     ..absent::BASE
+};
+
+/// What the provider's operations find by handles.
+static HANDLES: Handles = Handles {
+    region: mr::registration,
 };
 
 static OPS: fi_ops_domain = fi_ops_domain {
@@ -142,6 +150,22 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
             _ => work::control::control(domain, command, arg),
         }
     })
+}
+
+unsafe extern "C" fn ops_open(
+    fid: *mut fid,
+    name: *const c_char,
+    flags: u64,
+    ops: *mut *mut c_void,
+    _context: *mut c_void,
+) -> c_int {
+    // SAFETY: the table is only in the handles of domains; the application passes a name, and a place for the table.
+    unsafe {
+        let domain: &Domain = object(fid.cast());
+        named_ops::open(name, flags, ops, |name| {
+            domain.provider().ops(name, &HANDLES)
+        })
+    }
 }
 
 unsafe extern "C" fn poll_open(

@@ -1,6 +1,6 @@
 //! The calls on a fabric, as C programs make them.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 use std::sync::Mutex;
 
 use oxifabric_abi::{
@@ -18,6 +18,7 @@ use crate::domain;
 use crate::eq::Eq;
 use crate::handle::{self, Fid, Object, Uses, checked, hand_out, object, publish, status, table};
 use crate::info;
+use crate::named_ops;
 use crate::provider_entry::ProviderEntry;
 use crate::wait_set::WaitSet;
 
@@ -74,6 +75,7 @@ unsafe impl Object for Fabric {
 
 static BASE: fi_ops = fi_ops {
     close: Some(close),
+    ops_open: Some(ops_open),
     ..absent::BASE
 };
 
@@ -90,6 +92,22 @@ static OPS: fi_ops_fabric = fi_ops_fabric {
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: the table is only in the handles of fabrics, and the application gives this one up.
     status(unsafe { handle::close::<Fabric>(fid) })
+}
+
+unsafe extern "C" fn ops_open(
+    fid: *mut fid,
+    name: *const c_char,
+    flags: u64,
+    ops: *mut *mut c_void,
+    _context: *mut c_void,
+) -> c_int {
+    // SAFETY: the table is only in the handles of fabrics; the application passes a name, and a place for the table.
+    unsafe {
+        let fabric: &Fabric = object(fid.cast());
+        named_ops::open(name, flags, ops, |name| {
+            (fabric.entry.fabric_ops)(name).ok_or(Errno::NOSYS)
+        })
+    }
 }
 
 unsafe extern "C" fn domain(

@@ -35,6 +35,7 @@ pub const fn entry<P: Provider>() -> ProviderEntry {
         resolve: P::resolve,
         source_for: P::source_for,
         fresh_name: P::fresh_name,
+        fabric_ops: P::fabric_ops,
         open_domain: open_domain::<P>,
         open_endpoint: Endpoint::<P>::open,
         open_pair: apart::open::<P>,

@@ -28,6 +28,7 @@ static NET: ProviderEntry = ProviderEntry {
     resolve: net_resolve,
     source_for: net_source_for,
     fresh_name: || None,
+    fabric_ops: |_| None,
     open_domain: |_| Err(Errno::NOSYS),
     open_endpoint: |_, _, _| Err(Errno::NOSYS),
     open_pair: |_, _| Err(Errno::NOSYS),

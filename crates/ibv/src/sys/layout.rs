@@ -1,9 +1,11 @@
 //! Holds the structures against the headers of the package libibverbs-dev, by a C program.
 
 use std::fmt::Write as _;
+use std::mem::offset_of;
 use std::path::Path;
 use std::process::Command;
 
+use super::pd;
 use super::structures::*;
 
 /// Lists places of members, named as in C; what has no name there is left out.
@@ -173,6 +175,36 @@ fn numbers_are_those_of_the_headers() {
         ),
         ("EFADV_QP_DRIVER_TYPE_SRD", 0),
         ("EFADV_WC_EX_WITH_SGID", 1),
+    ]);
+}
+
+/// Headers before rdma-core 50 do not have it.
+#[test]
+fn what_is_told_of_a_region_is_as_in_the_header() {
+    let header = std::fs::read_to_string("/usr/include/infiniband/efadv.h").unwrap_or_default();
+    if !header.contains("struct efadv_mr_attr") {
+        println!("SKIP: no header of rdma-core 50 or newer is installed");
+        return;
+    }
+    compare(&[
+        ("sizeof(struct efadv_mr_attr)", size_of::<efadv_mr_attr>()),
+        (
+            "offsetof(struct efadv_mr_attr, ic_id_validity)",
+            offset_of!(efadv_mr_attr, ic_id_validity),
+        ),
+        (
+            "offsetof(struct efadv_mr_attr, rdma_recv_ic_id)",
+            offset_of!(efadv_mr_attr, rdma_recv_ic_id),
+        ),
+        ("EFADV_MR_ATTR_VALIDITY_RECV_IC_ID", pd::RECV_IC_ID.into()),
+        (
+            "EFADV_MR_ATTR_VALIDITY_RDMA_READ_IC_ID",
+            pd::RDMA_READ_IC_ID.into(),
+        ),
+        (
+            "EFADV_MR_ATTR_VALIDITY_RDMA_RECV_IC_ID",
+            pd::RDMA_RECV_IC_ID.into(),
+        ),
     ]);
 }
 

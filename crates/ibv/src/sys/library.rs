@@ -141,11 +141,19 @@ functions! {
     }
 }
 
+functions! {
+    /// What libefa has since rdma-core 50.
+    EfaRegionFunctions {
+        efadv_query_mr @ "EFA_1.3": fn(*mut ibv_mr, *mut efadv_mr_attr, u32) -> c_int;
+    }
+}
+
 /// libibverbs, and libefa if it is there.
 #[derive(Debug)]
 pub struct Verbs {
     pub(super) functions: Functions,
     pub(super) efa: Result<EfaFunctions, Absence>,
+    pub(super) efa_regions: Result<EfaRegionFunctions, Absence>,
 }
 
 impl Verbs {
@@ -157,8 +165,12 @@ impl Verbs {
         static VERBS: OnceLock<Result<Verbs, Absence>> = OnceLock::new();
         let verbs = VERBS.get_or_init(|| {
             let functions = Functions::load(Shared::open(c"libibverbs.so.1")?)?;
-            let efa = Shared::open(c"libefa.so.1").and_then(EfaFunctions::load);
-            Ok(Self { functions, efa })
+            let efa = || Shared::open(c"libefa.so.1");
+            Ok(Self {
+                functions,
+                efa: efa().and_then(EfaFunctions::load),
+                efa_regions: efa().and_then(EfaRegionFunctions::load),
+            })
         });
         verbs.as_ref()
     }

@@ -11,6 +11,11 @@ use super::structures::*;
 use super::{done, made};
 use crate::{Access, Gid};
 
+/// Which members of an `efadv_mr_attr` are set: `EFADV_MR_ATTR_VALIDITY_*` of efadv.h.
+pub(super) const RECV_IC_ID: u16 = 1 << 0;
+pub(super) const RDMA_READ_IC_ID: u16 = 1 << 1;
+pub(super) const RDMA_RECV_IC_ID: u16 = 1 << 2;
+
 /// A protection domain: a queue pair can use the regions and address handles of its own one only.
 #[derive(Debug)]
 pub struct Pd {
@@ -73,6 +78,17 @@ impl Piece {
     }
 }
 
+/// By which interconnects, in the device's numbers, it reaches a region, as far as it says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interconnects {
+    /// For messages that are received.
+    pub receives: Option<u16>,
+    /// For what this side reads of peers.
+    pub reads: Option<u16>,
+    /// For what peers write and read.
+    pub accesses_of_peers: Option<u16>,
+}
+
 /// A region: memory that is registered with the device (ibv_reg_mr(3)).
 #[derive(Debug)]
 pub struct Mr {
@@ -116,6 +132,25 @@ impl Mr {
     /// Returns whether the region has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Returns by which interconnects the device reaches the region, efadv_query_mr(3).
+    ///
+    /// # Errors
+    /// `NOSYS` with a libefa before rdma-core 50; what the kernel says, of which some do not know the question.
+    pub fn interconnects(&self) -> Result<Interconnects, Errno> {
+        let functions = self.pd.context.verbs.efa_regions.as_ref();
+        let query = functions.map_err(|_| Errno::NOSYS)?.efadv_query_mr;
+        let mut attributes = efadv_mr_attr::default();
+        let len = size_of::<efadv_mr_attr>() as u32;
+        // SAFETY: the region is the library's; the structure lives through the call and has the length.
+        done(unsafe { query(self.mr.as_ptr(), &raw mut attributes, len) })?;
+        let known = |bit: u16, id| (attributes.ic_id_validity & bit != 0).then_some(id);
+        Ok(Interconnects {
+            receives: known(RECV_IC_ID, attributes.recv_ic_id),
+            reads: known(RDMA_READ_IC_ID, attributes.rdma_read_ic_id),
+            accesses_of_peers: known(RDMA_RECV_IC_ID, attributes.rdma_recv_ic_id),
+        })
     }
 
     /// Returns what it was registered for.

@@ -346,6 +346,17 @@ pub(super) struct ibv_qp_ex {
     pub(super) wr_atomic_write: Unused,
 }
 
+/// Of rdma-core 50.
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct efadv_mr_attr {
+    pub(super) comp_mask: u64,
+    pub(super) ic_id_validity: u16,
+    pub(super) recv_ic_id: u16,
+    pub(super) rdma_read_ic_id: u16,
+    pub(super) rdma_recv_ic_id: u16,
+}
+
 #[repr(C)]
 #[derive(Default)]
 pub(super) struct efadv_device_attr {

@@ -101,6 +101,28 @@ fn writes_with_data_may_be_told_to_use_up_receives_before_an_endpoint_is_enabled
     }
 }
 
+/// The libefa of Debian 12 cannot tell of regions (FI_ENOSYS), nor can softnic with a newer one. What accelerators need is for endpoints without an engine (FI_EOPNOTSUPP), and is
+/// not offered there either.
+#[test]
+fn tables_of_functions_are_opened_by_name() {
+    let ours = require!(Library::under_test());
+    let program = require!(compile_client("named_ops"));
+    let said = |fabric: &str| {
+        let scratch = Scratch::new();
+        let run = softnic::network("", 1, &scratch)?.args([program.file()]);
+        let outcome = run.args([fabric]).library(&ours).run();
+        outcome.expect_success();
+        Ok::<_, Missing>(outcome.stdout)
+    };
+    for (fabric, of_accelerators) in [("efa", -95), ("efa-direct", -38)] {
+        let expected = format!(
+            "efa domain ops: 0\nquery_mr: -38\nefa gda ops: {of_accelerators}\n\
+             efa feature ops: 0\nmixed_hmem_iov: 0\nno such table: -38\n"
+        );
+        assert_eq!(require!(said(fabric)), expected, "{fabric}");
+    }
+}
+
 /// That would take another queue pair, which has another address than the one that peers may know (FI_EOPBADSTATE).
 #[test]
 fn an_endpoint_keeps_the_address_that_it_has_told() {
