@@ -136,16 +136,16 @@ impl Engine {
     /// Ends a message that has a place, and all of whose data is there.
     #[inline(always)]
     fn end_landed(&mut self, out: &mut impl Completions, from: PeerId, key: Key) {
-        let Some(message) = self.unexpected.end_landed(from, key) else {
+        let Some(landed) = self.unexpected.end_landed(from, key) else {
             return;
         };
         self.retry_stalled = true;
-        let MatchState::Matched(placement) = message.match_state else {
+        let MatchState::Matched(placement) = landed.match_state else {
             return;
         };
-        match message.arrival.class {
-            Class::Write => out.accessed(placement.completion(&message.arrival), &message.targets),
-            _ => self.posted.land(placement, &message.arrival, Ok(()), out),
+        match landed.arrival.class {
+            Class::Write => out.accessed(placement.completion(&landed.arrival), &landed.targets),
+            _ => self.posted.land(placement, &landed.arrival, Ok(()), out),
         }
     }
 }

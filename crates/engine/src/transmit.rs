@@ -271,7 +271,7 @@ impl Transmit {
     }
 
     /// Reports how it ended.
-    pub(crate) fn report(self, out: &mut impl Completions) {
+    pub(crate) fn report(&self, out: &mut impl Completions) {
         let op = completion(
             self.flags,
             self.context,

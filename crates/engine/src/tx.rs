@@ -423,17 +423,27 @@ impl Engine {
 
     /// Completes a send to which nothing more will happen.
     pub(crate) fn check_sent(&mut self, out: &mut impl Completions, key: Key) {
-        if self.sends.get(key).is_some_and(Transmit::is_over)
-            && let Some(transmit) = self.sends.remove(key)
-        {
-            self.peers.lift_fence(transmit.peer);
-            if transmit.is_response() {
-                self.responded(transmit.peer);
+        let Some(transmit) = self.sends.get(key).filter(|transmit| transmit.is_over()) else {
+            return;
+        };
+        let (peer, is_response) = (transmit.peer, transmit.is_response());
+        self.peers.lift_fence(peer);
+        match transmit.active_collective() {
+            None => {
+                transmit.report(out);
+                // It is dropped where it lies.
+                if let Some(entry) = self.sends.entry(key) {
+                    entry.discard(false);
+                }
             }
-            match transmit.active_collective() {
-                None => transmit.report(out),
-                Some(active) => self.collective_sent(active, &transmit),
+            Some(active) => {
+                if let Some(transmit) = self.sends.remove(key) {
+                    self.collective_sent(active, &transmit);
+                }
             }
+        }
+        if is_response {
+            self.responded(peer);
         }
     }
 

@@ -12,6 +12,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use oxifabric_types::PeerId;
 
+use crate::Target;
 use crate::index::LONG_WALK;
 use crate::list::List;
 use crate::matching::{Arrival, Class, Pattern};
@@ -29,6 +30,13 @@ const LANDING_IN_ALL: usize = 1 << 19;
 
 /// Number of such messages that each peer may have, whatever others have.
 const LANDING_ALWAYS: usize = 64;
+
+/// What is left of a message that has a place, and all of whose data is there.
+pub(crate) struct Landed {
+    pub(crate) arrival: Arrival,
+    pub(crate) match_state: MatchState,
+    pub(crate) targets: Box<[Target]>,
+}
 
 /// Messages that are not over.
 #[derive(Debug)]
@@ -120,15 +128,18 @@ impl UnexpectedQueue {
         Some(key)
     }
 
-    /// Takes a message out that does not wait, and that was never named.
+    /// Drops a message that does not wait, and that was never named; returns where it went, and what it named.
     #[inline(always)]
-    pub(crate) fn end_landed(&mut self, from: PeerId, key: Key) -> Option<Message> {
-        debug_assert!(
-            self.messages
-                .get(key)
-                .is_some_and(|message| !message.waits())
-        );
-        self.shares.remove(&mut self.messages, from, key)
+    pub(crate) fn end_landed(&mut self, from: PeerId, key: Key) -> Option<Landed> {
+        let message = self.messages.get_mut(key)?;
+        debug_assert!(!message.waits());
+        let landed = Landed {
+            arrival: message.arrival,
+            match_state: core::mem::replace(&mut message.match_state, MatchState::Dropped),
+            targets: core::mem::take(&mut message.targets),
+        };
+        self.shares.discard(&mut self.messages, from, key);
+        Some(landed)
     }
 
     /// Lets a message be found by its sender's id.

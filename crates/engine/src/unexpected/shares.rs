@@ -85,6 +85,15 @@ impl Shares {
         message
     }
 
+    /// Drops a message of the peer, where it lies.
+    #[inline(always)]
+    pub(super) fn discard(&mut self, messages: &mut Slab<Message>, from: PeerId, key: Key) {
+        if let Some(row) = self.rows.get_mut(from.index()) {
+            row.all.discard(messages, key);
+            row.may_need_peer &= row.all.len() > 0;
+        }
+    }
+
     /// Charges the peer for a message that waits from now on.
     pub(super) fn charge(&mut self, from: PeerId, cost: usize) {
         let row = self.row(from);

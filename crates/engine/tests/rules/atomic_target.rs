@@ -1,7 +1,7 @@
 //! Updating memory for peers: fi_atomic(3).
 
 use oxifabric_collectives::arithmetic::{Datatype, Form, Operation};
-use oxifabric_engine::{AtomicOp, Header, HeaderFlags, Kind, Placement, PostError, Target, Update};
+use oxifabric_engine::{AtomicOp, Header, HeaderFlags, Kind, PostError, Target, Update};
 use oxifabric_mem::Iov;
 use oxifabric_types::{Errno, Flags};
 
