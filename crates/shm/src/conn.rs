@@ -626,8 +626,8 @@ impl Conn {
         if !matches!(header.kind, Kind::Write | Kind::Read) {
             return Err(Errno::PROTO);
         }
-        if header.len >= SHORTEST {
-            self.note_long_access(&header, key, sink);
+        if header.kind == Kind::Read && header.len >= SHORTEST {
+            self.grant(header.len, key, sink);
         }
         let (_, start) = self.locate(ring_len)?;
         let whole = self.rx.body(start, ring_len);

@@ -338,11 +338,6 @@ impl AccessOrder {
         self.run.1 = cell.wrapping_add(1);
     }
 
-    /// Notes a fence before the cell with this number: what follows is carried out when all before it was taken.
-    pub(crate) const fn fence(&mut self, cell: u64) {
-        self.run = (cell, cell);
-    }
-
     /// Notes that the peer has answered an access, and so has taken what was before it.
     pub(crate) fn answered(&mut self, id: u32) {
         if let Some((awaited, taken)) = self.awaited

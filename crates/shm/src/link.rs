@@ -215,14 +215,6 @@ impl Link for ShmLink {
         Ok(Posted::Done)
     }
 
-    /// Nothing that goes through the ring overtakes what is there; direct accesses that follow the fenced operation have to wait for what is before it.
-    fn settles(&mut self, peer: PeerId) -> bool {
-        if let Some(conn) = self.conn_of(peer) {
-            conn.note_fence();
-        }
-        true
-    }
-
     /// Writes do not follow what a peer asks for of messages: longer ones are carried out by this side, or announced so that they can be refused.
     #[inline(always)]
     fn eager_write(&self, limits: &Limits) -> usize {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use oxifabric_engine::{Header, Kind, Limits, RmaOp, Sink, Target};
+use oxifabric_engine::{Limits, RmaOp, Sink, Target};
 use oxifabric_mem::Iov;
 use oxifabric_provider::log;
 use oxifabric_types::Flags;
@@ -58,11 +58,6 @@ impl Conn {
         copied.is_ok()
     }
 
-    /// Notes that the next frame is behind a fence.
-    pub(crate) fn note_fence(&mut self) {
-        self.direct.order.fence(self.tx.pushed());
-    }
-
     /// Returns where memory is that the peer has granted. A grant that is the next cell of the lane is taken at once: a thread that posts
     /// many accesses need not poll before the last one is posted.
     fn granted(&mut self, target: &Target, is_read: bool) -> Option<u64> {
@@ -102,14 +97,6 @@ impl Conn {
                 let found = process::read_word(process.pid(), probe);
                 process.runs() && found.is_ok_and(|found| found == incarnation)
             })
-    }
-
-    /// Takes note of an access of the peer which is so long that the peer could have carried it out by itself.
-    #[inline(never)]
-    pub(super) fn note_long_access(&mut self, header: &Header, key: u64, sink: &mut impl Sink) {
-        if header.kind == Kind::Read {
-            self.grant(header.len, key, sink);
-        }
     }
 
     /// Grants the peer the region that it accesses by a frame, if others of this length are worth it; returns whether it has a grant.

@@ -277,19 +277,6 @@ fn an_endpoint_that_closes_waits_for_a_direct_access() {
 }
 
 #[test]
-fn direct_accesses_wait_for_what_is_before_a_fence() {
-    let mut link = open();
-    let (peer, _theirs, _socket) = meet(&mut link, "target");
-    let conn = link.conn_of(peer).expect("it is open");
-    let cell = conn.tx.pushed();
-    conn.direct.note_posted(cell, 1);
-    assert!(conn.direct.order.is_free(cell + 1, cell));
-    assert!(link.settles(peer), "frames go in order");
-    let conn = link.conn_of(peer).expect("it is open");
-    assert!(!conn.direct.order.is_free(cell + 1, cell));
-}
-
-#[test]
 fn messages_that_a_peer_wants_through_the_ring_are_one_frame_where_they_fit() {
     let mut link = open();
     let (peer, theirs, _socket) = meet(&mut link, "receiver");
