@@ -25,11 +25,20 @@ pub fn is_possible() -> Result<(), String> {
     Ok(())
 }
 
+/// How packages are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// As dpkg-deb does it, which takes a minute.
+    Small,
+    /// In seconds.
+    Fast,
+}
+
 /// Builds all packages and returns the folder in which they are.
 ///
 /// # Errors
 /// debhelper is not installed, or something cannot be built.
-pub fn deb() -> Result<PathBuf, Box<dyn Error>> {
+pub fn deb(compression: Compression) -> Result<PathBuf, Box<dyn Error>> {
     is_possible()?;
     let root = repository();
     let folder = layout::fresh(target().join("deb"))?;
@@ -37,17 +46,22 @@ pub fn deb() -> Result<PathBuf, Box<dyn Error>> {
     layout::copy(&root.join("packaging/debian"), &tree.join("debian"))?;
     std::fs::copy(root.join("CHANGELOG.md"), tree.join("CHANGELOG.md"))?;
     layout::with_debug_information(tree.join("dist"), "release")?;
-    build(&tree)?;
+    build(&tree, compression)?;
     Ok(folder)
 }
 
 /// Packs a tree that is laid out; the packages come to lie beside it.
-fn build(tree: &Path) -> Result<(), Box<dyn Error>> {
+fn build(tree: &Path, compression: Compression) -> Result<(), Box<dyn Error>> {
+    let options_of_dpkg_deb = match compression {
+        Compression::Small => "",
+        Compression::Fast => "-Zgzip -z1",
+    };
     let mut command = Command::new("dpkg-buildpackage");
     let options = "--build=binary --unsigned-changes --unsigned-buildinfo --no-pre-clean";
     command
         .args(options.split(' '))
         .env("LIBFABRIC_VERSION", layout::VERSION)
+        .env("COMPRESSION", options_of_dpkg_deb)
         .current_dir(tree);
     run(&mut command)
 }

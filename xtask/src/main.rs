@@ -111,7 +111,7 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<ExitCode, Box<dyn Error>> {
     match task {
         Task::Dist { out, profile } => println!("{}", layout::dist(out, &profile)?.display()),
-        Task::Deb => println!("{}", deb::deb()?.display()),
+        Task::Deb => println!("{}", deb::deb(deb::Compression::Small)?.display()),
         Task::Headers => return end_of(&mut program("oxifabric-headers")),
         Task::Guide { write: true, .. } => {
             for page in oxifabric_guide::write()? {

@@ -209,7 +209,7 @@ fn packages(trials: &mut Command) -> Tally {
         return skipped(&missing);
     }
     made("Debian packages", || {
-        trials.env("OXI_DEBS", deb::deb()?);
+        trials.env("OXI_DEBS", deb::deb(deb::Compression::Fast)?);
         Ok(())
     })
 }
