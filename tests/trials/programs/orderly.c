@@ -287,6 +287,23 @@ static void count_there(struct party *me)
 	expect_fetched(me, 0, "count that is compared", round);
 }
 
+/* Counts in two places by one atomic, if this end sends such ones. */
+static void count_in_two_places(struct party *me)
+{
+	uint64_t at = me->window_at + window_len(), key = me->window_key, *operands = (uint64_t *)me->scratch;
+	struct fi_ioc from = { operands, 2 }, into = { me->fetched, 2 };
+	struct fi_rma_ioc counters[] = { { at + 56, 1, key }, { at + 80, 1, key } };
+	struct fi_msg_atomic both = { &from, &me->desc, 1, me->peer, counters, 2, FI_UINT64, FI_SUM, &me->access.context, 0 };
+
+	if (me->node.info->tx_attr->rma_iov_limit < 2)
+		return;
+	operands[0] = 1;
+	operands[1] = 3;
+	ACCESS(me, fi_fetch_atomicmsg(me->node.ep, &both, &into, &me->desc, 1, FI_COMPLETION));
+	expect_fetched(me, 0, "first of two counts", me->round);
+	expect_fetched(me, 1, "second of two counts", 3 * me->round);
+}
+
 /* Starts an atomic that writes one number, and does not wait for its end. */
 static void begin_writing(struct party *me, struct slot *slot, uint64_t *number, uint64_t at)
 {
@@ -387,6 +404,7 @@ static void reach(struct party *me)
 		if ((uint8_t)me->scratch[at] != pattern(drawn, at))
 			wrong("byte that was written and read", (uint8_t)me->scratch[at], pattern(drawn, at));
 	count_there(me);
+	count_in_two_places(me);
 	write_in_order(me);
 	count_many(me);
 }
