@@ -16,14 +16,9 @@ use oxifabric_trials::repository;
 use crate::cargo::{cargo, run, target};
 use crate::{linker, symbols};
 
-/// The programs that are laid out.
-const TOOLS: [&str; 5] = [
-    "fi_info",
-    "fi_mon_sampler",
-    "fi_pingpong",
-    "fi_strerror",
-    "oxi",
-];
+/// The program that is laid out, and its other names: under each it is another program.
+const PROGRAM: &str = "oxi";
+const LINKS: [&str; 4] = ["fi_info", "fi_mon_sampler", "fi_pingpong", "fi_strerror"];
 
 /// Where the guide is laid out.
 const GUIDE: &str = "share/doc/oxifabric/guide";
@@ -73,7 +68,8 @@ fn lay_out(profile: &str, out: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     let archive = build.archive("--features export")?;
     let library = linker::shared(&archive, &linker::LIBRARY, &lib)?;
     linker::static_library(&archive, &lib)?;
-    name_for_linking(&lib)?;
+    // The name that linkers look for.
+    link("libfabric.so.1", &lib.join("libfabric.so"))?;
     fs::write(lib.join("pkgconfig/libfabric.pc"), pkg_config())?;
     copy(
         &repository().join("crates/abi/include"),
@@ -83,12 +79,20 @@ fn lay_out(profile: &str, out: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     build.completions(&out.join("share"))?;
     // What this prints is the folder of the layout and nothing else.
     run(book(Some(out.join(GUIDE))).stdout(Stdio::null()))?;
-    let mut binaries = vec![plugin, library];
-    for tool in TOOLS {
-        fs::copy(build.artifacts().join(tool), bin.join(tool))?;
-        binaries.push(bin.join(tool));
+    let program = bin.join(PROGRAM);
+    fs::copy(build.artifacts().join(PROGRAM), &program)?;
+    for name in LINKS {
+        link(PROGRAM, &bin.join(name))?;
     }
-    Ok(binaries)
+    Ok(vec![plugin, library, program])
+}
+
+/// Makes a link, in place of what has its name.
+fn link(to: &str, name: &Path) -> io::Result<()> {
+    if name.symlink_metadata().is_ok() {
+        fs::remove_file(name)?;
+    }
+    symlink(to, name)
 }
 
 /// What cargo builds, and where.
@@ -106,8 +110,8 @@ impl Build<'_> {
 
     /// Builds the tools, and has them write their manual pages.
     fn tools(&self, manual: &Path) -> Result<(), Box<dyn Error>> {
-        self.cargo("build --package oxifabric-tools --bins")?;
-        let mut writer = Command::new(self.artifacts().join("oxi"));
+        self.cargo("build --package oxifabric-tools --bin oxi")?;
+        let mut writer = Command::new(self.artifacts().join(PROGRAM));
         run(writer.arg("man").arg(manual))
     }
 
@@ -116,10 +120,10 @@ impl Build<'_> {
         for (shell, folder, before, behind) in COMPLETIONS {
             let folder = share.join(folder);
             fs::create_dir_all(&folder)?;
-            for tool in TOOLS {
-                let file = fs::File::create(folder.join(format!("{before}{tool}{behind}")))?;
-                let mut writer = Command::new(self.artifacts().join("oxi"));
-                run(writer.args(["completions", shell, tool]).stdout(file))?;
+            for name in LINKS.into_iter().chain([PROGRAM]) {
+                let file = fs::File::create(folder.join(format!("{before}{name}{behind}")))?;
+                let mut writer = Command::new(self.artifacts().join(PROGRAM));
+                run(writer.args(["completions", shell, name]).stdout(file))?;
             }
         }
         Ok(())
@@ -154,15 +158,6 @@ pub fn book(out: Option<PathBuf>) -> Command {
     let mut command = cargo("run --quiet --package oxifabric-guide --bin guide --features book --");
     command.args(out.map(|out| absolute(&out).unwrap_or(out)));
     command
-}
-
-/// Gives the library the name that linkers look for.
-fn name_for_linking(lib: &Path) -> io::Result<()> {
-    let name = lib.join("libfabric.so");
-    if name.symlink_metadata().is_ok() {
-        fs::remove_file(&name)?;
-    }
-    symlink("libfabric.so.1", name)
 }
 
 /// Returns the file for pkg-config; its prefix is wherever the layout lies.

@@ -1,4 +1,4 @@
-//! The programs of oxifabric, as functions: each program in `src/bin` only calls its own.
+//! The programs of oxifabric, as functions: each program in `src/bin` only calls its own, and `oxi`, by the name of a link to it, any ([`by_name`]).
 //!
 //! - [`fi_info`], [`fi_strerror`], [`fi_pingpong`] take the options of the programs of libfabric and print in their formats, so
 //!   that scripts work with either;
@@ -8,6 +8,7 @@
 //! `output` has what they print alike; `exit_codes` the meaning of how they end. All are written on the safe interface alone. The variable `OXIFABRIC_LIBRARY` makes them use another libfabric.so.1.
 #![forbid(unsafe_code)]
 
+pub mod by_name;
 mod exit_codes;
 pub mod fi_info;
 pub mod fi_mon_sampler;

@@ -43,6 +43,28 @@ fn assert_fits(text: &str, columns: usize, what: &str) {
     }
 }
 
+/// The layout and packages have one file, and links to it.
+#[test]
+fn a_program_is_the_one_that_it_is_started_as() {
+    use std::os::unix::process::CommandExt;
+    let version = |program: &str, name: &str| {
+        let ended = Command::new(program).arg0(name).arg("--version").output();
+        String::from_utf8(ended.expect("it runs").stdout).expect("text")
+    };
+    for (program, name) in [
+        (FI_INFO, "fi_info"),
+        (FI_MON_SAMPLER, "fi_mon_sampler"),
+        (FI_PINGPONG, "/usr/bin/fi_pingpong"),
+        (OXI, "oxi"),
+    ] {
+        assert_eq!(version(OXI, name), version(program, name), "{name}");
+    }
+    assert_ne!(version(OXI, "fi_info"), version(OXI, "oxi"));
+    assert_eq!(version(OXI, "oxi-2"), version(OXI, "oxi"));
+    let strerror = Command::new(OXI).arg0("fi_strerror").arg("11").output();
+    assert!(!strerror.expect("it runs").stdout.is_empty());
+}
+
 #[test]
 fn helps_fit_the_terminal() {
     for columns in ["80", "60", "120"] {
