@@ -359,7 +359,10 @@ impl Pending {
     ) -> Result<Self, Errno> {
         let update = Update::from_header(header).ok_or(Errno::OPNOTSUPP)?;
         let len = total(targets, update.datatype).ok_or(Errno::INVAL)?;
-        if len > longest || update.body_len(len) as u64 != header.len {
+        // The C library sends an operand along with FI_ATOMIC_READ, which has none: it is ignored.
+        let is_superfluous = update.operation == Operation::Read && header.len == len as u64;
+        let has_body = update.body_len(len) as u64 == header.len || is_superfluous;
+        if len > longest || !has_body {
             return Err(Errno::INVAL);
         }
         let region = Engine::region(out, from, targets, update.access())?;

@@ -329,7 +329,7 @@ static void write_in_order(struct party *me)
 		numbers[index] = (uint64_t)me->round * ORDERED + (unsigned)index;
 		begin_writing(me, &me->ordered[index], &numbers[index], at);
 	}
-	ACCESS(me, fi_fetch_atomic(me->node.ep, NULL, 1, me->desc, me->fetched, me->desc, me->peer, at, me->window_key, FI_UINT64,
+	ACCESS(me, fi_fetch_atomic(me->node.ep, numbers, 1, me->desc, me->fetched, me->desc, me->peer, at, me->window_key, FI_UINT64,
 				   FI_ATOMIC_READ, &me->access.context));
 	expect_fetched(me, 0, "last of the numbers that were written", numbers[ORDERED - 1]);
 	for (int index = 0; index < ORDERED; index++)
@@ -363,7 +363,7 @@ static void count_many(struct party *me)
 	}
 	ACCESS(me, fi_compare_atomic(me->node.ep, operands, half, me->desc, compared, me->desc, me->fetched, me->desc, me->peer, at, key,
 				     FI_UINT64, FI_CSWAP, &me->access.context));
-	ACCESS(me, fi_fetch_atomic(me->node.ep, NULL, count, me->desc, me->fetched, me->desc, me->peer, at, key, FI_UINT64, FI_ATOMIC_READ,
+	ACCESS(me, fi_fetch_atomic(me->node.ep, operands, count, me->desc, me->fetched, me->desc, me->peer, at, key, FI_UINT64, FI_ATOMIC_READ,
 				   &me->access.context));
 	for (size_t index = 0; index < count; index++)
 		expect_fetched(me, (int)index, "one of many", index < half ? index : 2 * (me->round + index));

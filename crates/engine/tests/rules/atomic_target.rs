@@ -105,6 +105,17 @@ fn a_fetch_answers_with_what_was_there() {
 }
 
 #[test]
+fn an_operand_of_a_read_is_ignored() {
+    let (mut b, region) = bench(&[10, 20, 30, 40]);
+    let read = header(Kind::FetchAtomic, Operation::Read, 2);
+    assert!(b.arrive_at(read, target(1, 2), &[1, 2]).is_done());
+    assert_eq!(b.frame().body, [20, 30]);
+    assert_eq!(content(&region), [10, 20, 30, 40]);
+    b.done();
+    b.assert_empty();
+}
+
+#[test]
 fn a_swap_compares_with_the_second_half_of_the_body() {
     let (mut b, region) = bench(&[10, 20]);
     let swap = header(Kind::CompareAtomic, Operation::Cswap, 4);
