@@ -5,6 +5,10 @@
 #[macro_use]
 extern crate oxifabric_trials;
 
+use std::panic::resume_unwind;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use oxifabric_trials::source::compile_client;
@@ -15,7 +19,10 @@ fn main() -> std::process::ExitCode {
 }
 
 /// Seeds that are tried with every change.
-const SEEDS: u32 = 24;
+const SEEDS: u32 = 200;
+
+/// Seeds that are tried at a time: their processes wait for each other most of the time.
+const AT_A_TIME: usize = 4;
 
 /// Lives that the steady one meets with each seed, at least; it never hears of those that are killed before they publish their address.
 const LIVES: u32 = 3;
@@ -28,16 +35,31 @@ fn each_life_of_a_peer_is_one_of_its_own() {
     let namespace = Namespace::new().ok();
     let number = |name: &str| std::env::var(name).ok()?.parse().ok();
     let first: u32 = number("OXI_SEED").unwrap_or(0);
-    let (mut gone, mut reused) = (0, 0);
     let seeds = number("OXI_SEEDS").unwrap_or(SEEDS);
-    for seed in first..first + seeds {
-        let outcome = require!(run(&ours, seed, namespace.as_ref()));
-        outcome.expect_success();
-        let [lives, were_gone, had_number] = counts(&outcome);
-        assert!(lives >= LIVES, "seed {seed}: {outcome}");
-        gone += were_gone;
-        reused += had_number;
-    }
+    let (next, totals) = (AtomicU32::new(first), Mutex::new([0, 0]));
+    // Each takes the next seed until there is none left, or one has failed.
+    let play = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= first + seeds {
+                return Ok(());
+            }
+            let [gone, reused] = counted(&ours, seed, namespace.as_ref()).inspect_err(|_| {
+                next.store(first + seeds, Ordering::Relaxed);
+            })?;
+            let mut totals = totals.lock().expect("no count panics");
+            *totals = [totals[0] + gone, totals[1] + reused];
+        }
+    };
+    let played: Result<Vec<()>, Missing> = thread::scope(|scope| {
+        let players: Vec<_> = (0..AT_A_TIME).map(|_| scope.spawn(play)).collect();
+        let ended = players.into_iter().map(|player| player.join());
+        ended
+            .map(|end| end.unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
+    });
+    require!(played);
+    let [gone, reused] = totals.into_inner().expect("no count panicked");
     if let Some(namespace) = namespace {
         assert!(namespace.shared_memory().is_empty(), "/dev/shm");
     }
@@ -46,6 +68,19 @@ fn each_life_of_a_peer_is_one_of_its_own() {
         reused > 2 * seeds,
         "only {reused} queue pairs had the number of another"
     );
+}
+
+/// Tries a seed; returns how many lives were gone and how many had a number again.
+fn counted(
+    library: &Library,
+    seed: u32,
+    namespace: Option<&Namespace>,
+) -> Result<[u32; 2], Missing> {
+    let outcome = run(library, seed, namespace)?;
+    outcome.expect_success();
+    let [lives, gone, reused] = counts(&outcome);
+    assert!(lives >= LIVES, "seed {seed}: {outcome}");
+    Ok([gone, reused])
 }
 
 /// Returns what the steady one counted at its end: lives, and those that were gone and that had a number again.
