@@ -92,6 +92,8 @@ impl EfaRdm {
         self.look_at = self.now.after(ASK_AGAIN / 2);
         let mut awaited = Vec::new();
         sink.peers_with_pending(&mut |peer| awaited.push(peer));
+        // What is to be posted may wait for a handshake, which is in no operation.
+        awaited.extend(self.waiting.all());
         awaited.sort_unstable();
         awaited.dedup();
         self.is_quiet = awaited.is_empty();

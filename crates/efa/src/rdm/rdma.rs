@@ -54,8 +54,9 @@ impl EfaRdm {
                 Ok(()) | Err(Errno::AGAIN) => {}
                 Err(errno) => return Err(PostError::Down(errno)),
             }
+            let now = self.now;
             if let Some(row) = self.peers.get_mut(peer) {
-                row.was_asked = asked.is_ok();
+                (row.was_asked, row.heard_at) = (asked.is_ok(), now);
             }
         }
         Err(self.block(peer))

@@ -126,6 +126,11 @@ impl Waiting {
         }
     }
 
+    /// Returns the peers that wait.
+    pub(super) fn all(&self) -> impl Iterator<Item = PeerId> + '_ {
+        self.peers.iter().copied()
+    }
+
     /// Forgets a peer, wherever it waits.
     pub(super) fn remove(&mut self, peer: PeerId) {
         self.kept.take_if(|kept| kept.peer == peer);

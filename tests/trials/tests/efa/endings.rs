@@ -140,3 +140,19 @@ fn messages_out_of_a_region_that_is_closed_end() {
         assert!(outcome.stdout.contains(all), "{outcome}");
     }
 }
+
+/// What waits for a peer's handshake, or behind what does, ends if the peer closes instead of sending it.
+#[test]
+fn a_peer_that_closes_before_it_says_what_it_can_fails_what_waits_for_that() {
+    let ours = require!(Library::under_test());
+    for (what, rdma) in [("asked", "1"), ("refused", "0")] {
+        let (scratch, program) = (Scratch::new(), require!(compile_client("mute")));
+        let (file, folder) = (program.file().display(), scratch.path().display());
+        let run = require!(softnic::network("hosts = 2\n", 1, &scratch));
+        let command = format!("exec {file} {folder} $NAME {what}");
+        let run = both(run, [&ours, &ours], &command).env("FI_EFA_USE_DEVICE_RDMA", rdma);
+        let outcome = run.limit(Duration::from_secs(120)).run();
+        outcome.expect_success();
+        assert!(outcome.stdout.contains("failed: "), "{what}: {outcome}");
+    }
+}
