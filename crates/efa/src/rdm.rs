@@ -2,7 +2,7 @@
 //!
 //! - [`EfaRdm`]: the device of one endpoint, whose link is in `link`; in `send`, `offer` and `reply` frames become packets, in `take`, `answered` and `access` packets
 //!   become frames, after `arrive` has found out whose they are and when it is their turn.
-//! - `tx`: the packets that the device has to send; `held`: those that the engine has no room for.
+//! - `tx`: the packets that the device has to send; `held`: those that the engine has no room for; `early`: those that come too early.
 //! - `peers`: what is kept of a peer, and which one a packet is from; `order`: the order of messages over a wire without order.
 //! - `rdma`: reads and writes that the device carries out, which are in the `access_table`, and `reach`, with which peers it does; `expose`: what peers' devices read of this end.
 //! - `ended`: what the device has done, or is to do again, and `repeats`, when. `parts`: messages of which the device has packets; `waiting`: peers that wait for buffers.
@@ -16,6 +16,7 @@ mod answered;
 mod arrive;
 mod deferred;
 mod device;
+mod early;
 mod ended;
 mod expose;
 mod held;
@@ -105,6 +106,8 @@ pub struct EfaRdm {
     doomed: Vec<(PeerId, Errno)>,
     /// Bytes that are kept because the engine has no room for them.
     stalled_bytes: usize,
+    /// Bytes that are kept of peers that the application does not know, until what comes before is here.
+    early_bytes: usize,
     now: Instant,
     look_at: Instant,
     idle_period: IdlePeriod,

@@ -124,6 +124,7 @@ impl EfaRdm {
             }
             Turn::Now | Turn::Later => {
                 self.hold(peer, |row| row.order.keep(number, bytes));
+                self.bound_early();
                 let is_too_much = |row: &Peer| !row.is_stalled && row.order.is_too_much();
                 if self.peers.get(peer).is_some_and(is_too_much) {
                     self.doom(
@@ -155,8 +156,10 @@ impl EfaRdm {
             Taken::Broken => self.broken(peer, content),
             Taken::Done => {}
         }
+        let now = self.now;
         if let Some(row) = self.peers.get_mut(peer) {
             row.order.advance();
+            row.early.advance(now);
         }
     }
 
@@ -273,8 +276,9 @@ impl EfaRdm {
         })
     }
 
-    /// Changes what is kept of a peer, and counts what waits there for the engine.
+    /// Changes what is kept of a peer, and counts what waits there for the engine, or for what comes before.
     pub(super) fn hold(&mut self, peer: PeerId, change: impl FnOnce(&mut Peer)) {
+        let is_named = self.peers.table.is_named(peer);
         let Some(row) = self.peers.get_mut(peer) else {
             return;
         };
@@ -282,7 +286,9 @@ impl EfaRdm {
         change(row);
         let after = row.stalled_bytes();
         self.stalled_bytes = self.stalled_bytes + after - before;
-        if after > before && is_too_much(after, self.peers.table.is_named(peer)) {
+        let early = if is_named { 0 } else { row.order.bytes() };
+        row.early.count(early, &mut self.early_bytes, self.now);
+        if after > before && is_too_much(after, is_named) {
             self.doom(
                 peer,
                 Errno::NOBUFS,

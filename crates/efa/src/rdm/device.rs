@@ -107,6 +107,7 @@ impl Device for EfaRdm {
             waiting: Waiting::default(),
             doomed: Vec::new(),
             stalled_bytes: 0,
+            early_bytes: 0,
             now: clock::now(),
             look_at: Instant::from_nanos(0),
             idle_period: IdlePeriod::default(),

@@ -1,7 +1,7 @@
 //! Peers that are gone: how the endpoint notices, and what it does with what is under way.
 //!
 //! The device reports what it could not deliver. A peer that owes an answer and is not sent anything is sent another handshake now and then,
-//! which every endpoint takes at any time, so that its end is noticed.
+//! which every endpoint takes at any time, so that its end is noticed. So is one that the application does not know, and that has sent packets which wait for others.
 
 use std::time::Duration;
 
@@ -94,6 +94,9 @@ impl EfaRdm {
         sink.peers_with_pending(&mut |peer| awaited.push(peer));
         // What is to be posted may wait for a handshake, which is in no operation.
         awaited.extend(self.waiting.all());
+        if self.early_bytes > 0 {
+            awaited.extend(self.unknown_early().map(|(peer, _)| peer));
+        }
         awaited.sort_unstable();
         awaited.dedup();
         self.is_quiet = awaited.is_empty();

@@ -7,7 +7,7 @@ const AHEAD_MAX: u32 = 1 << 30;
 /// What a packet that waits costs beside its bytes.
 const OVERHEAD: usize = 128;
 /// What packets of a peer may cost that came before what they have to follow. More than a device can have under way.
-const EARLY_MAX: usize = 64 << 20;
+pub(super) const EARLY_MAX: usize = 64 << 20;
 
 /// The packets of a peer that wait for their turn, and which number has it. Numbers wrap.
 #[derive(Debug, Default)]

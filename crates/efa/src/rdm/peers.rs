@@ -13,6 +13,7 @@ use oxifabric_types::{Address, EfaAddress, Errno, Instant, PeerId};
 use oxifabric_wire::efa::Sender;
 
 use super::UNKNOWN_MAX;
+use super::early::Early;
 use super::held::{Backlog, Unfinished};
 use super::order::Order;
 use super::tx::Destination;
@@ -57,6 +58,8 @@ pub(super) struct Peer {
     /// The number of the next message to it.
     pub(super) next: u32,
     pub(super) order: Order,
+    /// What of that is counted with other peers that the application does not know.
+    pub(super) early: Early,
     pub(super) backlog: Backlog,
     /// The engine takes nothing from it until it says so.
     pub(super) is_stalled: bool,
@@ -208,6 +211,7 @@ impl Peer {
             owes_handshake: false,
             next: 0,
             order: Order::default(),
+            early: Early::NONE,
             backlog: Backlog::default(),
             is_stalled: false,
             begun: BTreeMap::new(),
