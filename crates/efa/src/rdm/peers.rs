@@ -144,11 +144,11 @@ impl Peers {
             if at.qpn != qpn || (is_new && self.table.unnamed() >= UNKNOWN_MAX) {
                 return None;
             }
-            let peer = self.number(domain, at).ok()?;
-            let handle = self.table.get(peer)?.source.0;
+            // What is not what it says leaves no row.
+            let handle = domain.handle(&at.gid).ok()?.efa_number().ok()?;
             // A device that has no handle for the source says so, until it knows that one was made.
             let is_it = from.slid == u32::from(handle) || from.slid == NO_HANDLE;
-            return is_it.then_some(peer);
+            return is_it.then(|| self.number(domain, at).ok()).flatten();
         }
         let handle = u16::try_from(from.slid).ok()?;
         let known = self.sources.get(&(handle, qpn))?;
