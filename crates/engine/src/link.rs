@@ -156,6 +156,13 @@ pub trait Sink {
         Placement::Refuse
     }
 
+    /// Takes the announcement of a message ([`Kind::MsgRts`], [`Kind::TaggedRts`]) as [`Sink::arrival`] does, from a link that keeps `held` bytes of the message until it is asked
+    /// for the rest: they count as if they were here.
+    fn announced_in_part(&mut self, from: PeerId, header: &Header, held: usize) -> Placement {
+        let _ = held;
+        self.arrival(from, header, Body::Whole(&[]))
+    }
+
     /// Takes a [`Kind::Segment`] that may come before others of its message with lower offsets, as [`Sink::arrival`] takes one that
     /// may not. No part may come twice.
     fn unordered_segment(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement {

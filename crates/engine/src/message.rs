@@ -23,6 +23,8 @@ pub(crate) struct Message {
     pub(crate) match_state: MatchState,
     /// Bytes whose frames have arrived.
     pub(crate) begun: usize,
+    /// Bytes that came with its announcement, which the link keeps until it is asked for the rest.
+    pub(crate) held: usize,
     /// Bodies and pulls that the link is still moving.
     pub(crate) moving: u32,
     /// Of a write of several pieces of memory: all of them.
@@ -90,6 +92,7 @@ impl Message {
             rx_data,
             match_state,
             begun: 0,
+            held: 0,
             moving: 0,
             targets: Box::default(),
         }
@@ -132,11 +135,11 @@ impl Message {
             )
     }
 
-    /// Returns what it costs while it waits. Data that stays at the sender costs nothing.
+    /// Returns what it costs while it waits. Data that stays at the sender costs nothing; what the link keeps of it does.
     pub(crate) const fn cost(&self) -> usize {
         match self.rx_data {
             RxData::Nothing | RxData::Deferred | RxData::Remote(_) | RxData::Loopback(_) => {
-                ENTRY_BYTES
+                cost(self.held)
             }
             RxData::Bytes(_) | RxData::Buffer(_) => cost(self.arrival.len),
         }

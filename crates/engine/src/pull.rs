@@ -89,7 +89,7 @@ impl Engine {
         let body = Body::Remote(*remote);
         match arrival.class {
             Class::Write => self.write_in_parts(out, arrival, true, targets, body),
-            _ => self.rts_arrived(out, arrival, body),
+            _ => self.rts_arrived(out, arrival, body, 0),
         }
     }
 

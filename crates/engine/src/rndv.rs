@@ -40,17 +40,18 @@ impl Engine {
             return Announced::Copied;
         }
         Announced::Placed(match RemoteIov::new(pieces) {
-            Some(remote) => self.rts_arrived(out, arrival, Body::Remote(remote)),
+            Some(remote) => self.rts_arrived(out, arrival, Body::Remote(remote), 0),
             None => Placement::Refuse,
         })
     }
 
-    /// Takes an Rts that has arrived.
+    /// Takes an Rts that has arrived, with `held` bytes of its message, which the link keeps.
     pub(crate) fn rts_arrived(
         &mut self,
         out: &mut impl Completions,
         arrival: &Arrival,
         body: Body<'_>,
+        held: usize,
     ) -> Placement {
         let remote = match body {
             Body::Remote(remote) if covers(&remote, arrival.len) => Some(remote),
@@ -66,10 +67,11 @@ impl Engine {
         let placement = self.posted.take(arrival, out);
         let (match_state, matched) = match placement.or_else(|| placement_for(out, arrival)) {
             Some(placement) => (MatchState::Matched(placement), true),
-            None if self.has_room(out, arrival.from, cost(0)) => (MatchState::Waiting, false),
+            None if self.has_room(out, arrival.from, cost(held)) => (MatchState::Waiting, false),
             None => return self.stall(arrival.from),
         };
         let mut message = Message::new(*arrival, RxData::Remote(remote), match_state);
+        message.held = held;
         // The sender learns of the match from the answer to its Rts.
         message.arrival.flags.remove(HeaderFlags::MATCH);
         if let Some(key) = self.unexpected.insert(message) {

@@ -24,8 +24,8 @@ impl<C: Completions> EngineSink<'_, C> {
     #[inline(never)]
     fn other_arrival(&mut self, from: PeerId, header: &Header, body: Body<'_>) -> Placement {
         match header.kind {
-            Kind::MsgRts => self.rts(from, Class::Msg, header, body),
-            Kind::TaggedRts => self.rts(from, Class::Tagged, header, body),
+            Kind::MsgRts => self.rts(from, Class::Msg, header, body, 0),
+            Kind::TaggedRts => self.rts(from, Class::Tagged, header, body, 0),
             Kind::Collective | Kind::CollectiveRts => {
                 self.engine.collective_message(self.out, from, header, body)
             }
@@ -41,9 +41,16 @@ impl<C: Completions> EngineSink<'_, C> {
         }
     }
 
-    fn rts(&mut self, from: PeerId, class: Class, header: &Header, body: Body<'_>) -> Placement {
+    fn rts(
+        &mut self,
+        from: PeerId,
+        class: Class,
+        header: &Header,
+        body: Body<'_>,
+        held: usize,
+    ) -> Placement {
         match Arrival::new(from, class, header) {
-            Some(arrival) => self.engine.rts_arrived(self.out, &arrival, body),
+            Some(arrival) => self.engine.rts_arrived(self.out, &arrival, body, held),
             None => Placement::Refuse,
         }
     }
@@ -146,6 +153,16 @@ impl<C: Completions> Sink for EngineSink<'_, C> {
             Kind::Atomic | Kind::FetchAtomic | Kind::CompareAtomic => {
                 self.engine.update(self.out, from, header, targets, body)
             }
+            _ => Placement::Refuse,
+        }
+    }
+
+    fn announced_in_part(&mut self, from: PeerId, header: &Header, held: usize) -> Placement {
+        let nothing = Body::Whole(&[]);
+        match header.kind {
+            _ if !Peers::is_valid(from) => Placement::Refuse,
+            Kind::MsgRts => self.rts(from, Class::Msg, header, nothing, held),
+            Kind::TaggedRts => self.rts(from, Class::Tagged, header, nothing, held),
             _ => Placement::Refuse,
         }
     }

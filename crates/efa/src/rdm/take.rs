@@ -141,6 +141,8 @@ impl EfaRdm {
             (None, Form::Medium { offset: 0, .. }) => {
                 sink.arrival(peer, &header, Body::Whole(message.body))
             }
+            // What came with the announcement of a long message is kept here.
+            (None, Form::Long { .. }) => sink.announced_in_part(peer, &header, message.body.len()),
             _ => sink.arrival(peer, &header, Body::Whole(&[])),
         };
         let taken = Taken::from(placement);

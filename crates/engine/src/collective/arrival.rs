@@ -46,7 +46,7 @@ impl Engine {
         let match_state = match self.classify(out, &arrival) {
             Disposition::Handled => return Placement::Done,
             Disposition::Invalid => return Placement::Refuse,
-            Disposition::Early if is_rts => return self.rts_arrived(out, &arrival, body),
+            Disposition::Early if is_rts => return self.rts_arrived(out, &arrival, body, 0),
             Disposition::Early => return self.message(out, &arrival, body),
             Disposition::Late => MatchState::Dropped,
             Disposition::Matched

@@ -34,6 +34,22 @@ fn the_first_message_of_each_peer_is_taken_whatever_it_costs() {
     assert!(b.arrive(PEER, tagged(1, 1), &[0; 1]).is_stall());
 }
 
+#[test]
+fn what_a_link_keeps_of_an_announced_message_counts() {
+    let mut b = tight();
+    assert!(b.announce_in_part(rts(LONG, 1), 300).is_done());
+    assert_eq!(b.engine.unexpected_bytes(), 556);
+    assert!(b.announce_in_part(rts(LONG, 2), 300).is_done());
+    assert!(b.announce_in_part(rts(LONG, 3), 300).is_stall());
+    let not_announced = tagged(300, 1);
+    assert!(b.announce_in_part(not_announced, 0).is_refusal());
+    b.recv(rx(&memory(&[0; 8]), 1)).expect("room");
+    assert_eq!(b.engine.unexpected_bytes(), 556, "the link is asked for it");
+    b.tell(|sink| sink.peer_down(PEER, Errno::IO));
+    assert_eq!(b.failed().errno, Errno::IO);
+    b.assert_empty();
+}
+
 /// Longer than what is reserved on a peer's word.
 const LONG: usize = 3 << 30;
 

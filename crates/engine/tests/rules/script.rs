@@ -395,6 +395,13 @@ impl<const IN_ORDER: bool> Bench<IN_ORDER> {
         })
     }
 
+    /// Delivers an Rts with so many bytes of its message, which the link keeps.
+    pub(crate) fn announce_in_part(&mut self, header: Header, held: usize) -> Answer {
+        self.arrive_with(PEER, header, move |sink| {
+            sink.announced_in_part(PEER, &header, held)
+        })
+    }
+
     /// Delivers an Rts, of a message or a write, from a link that pulls so much memory of the sender without being asked to.
     pub(crate) fn begin_pull(&mut self, header: Header, targets: &[Target], len: u64) -> Answer {
         let remote = RemoteIov::new(&[Target::unkeyed(0x1000, len)]).expect("one piece is allowed");
