@@ -136,16 +136,19 @@ impl Engine {
     /// Ends a message that has a place, and all of whose data is there.
     #[inline(always)]
     fn end_landed(&mut self, out: &mut impl Completions, from: PeerId, key: Key) {
-        let Some(landed) = self.unexpected.end_landed(from, key) else {
-            return;
-        };
         self.retry_stalled = true;
-        let MatchState::Matched(placement) = landed.match_state else {
+        let Some(message) = self.unexpected.get(key) else {
             return;
         };
-        match landed.arrival.class {
-            Class::Write => out.accessed(placement.completion(&landed.arrival), &landed.targets),
-            _ => self.posted.land(placement, &landed.arrival, Ok(()), out),
+        let arrival = message.arrival;
+        if arrival.class == Class::Write {
+            if let MatchState::Matched(placement) = &message.match_state {
+                out.accessed(placement.completion(&arrival), &message.targets);
+            }
+            return self.unexpected.drop_landed(from, key);
+        }
+        if let Some(placement) = self.unexpected.end_landed(from, key) {
+            self.posted.land(placement, &arrival, Ok(()), out);
         }
     }
 }

@@ -12,11 +12,11 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use oxifabric_types::PeerId;
 
-use crate::Target;
 use crate::index::LONG_WALK;
 use crate::list::List;
 use crate::matching::{Arrival, Class, Pattern};
 use crate::message::{MatchState, Message, RxData};
+use crate::rx_placement::RxPlacement;
 use crate::slab::{Key, Slab};
 use shares::Shares;
 use waiting_index::WaitingIndex;
@@ -30,13 +30,6 @@ const LANDING_IN_ALL: usize = 1 << 19;
 
 /// Number of such messages that each peer may have, whatever others have.
 const LANDING_ALWAYS: usize = 64;
-
-/// What is left of a message that has a place, and all of whose data is there.
-pub(crate) struct Landed {
-    pub(crate) arrival: Arrival,
-    pub(crate) match_state: MatchState,
-    pub(crate) targets: Box<[Target]>,
-}
 
 /// Messages that are not over.
 #[derive(Debug)]
@@ -128,18 +121,27 @@ impl UnexpectedQueue {
         Some(key)
     }
 
-    /// Drops a message that does not wait, and that was never named; returns where it went, and what it named.
+    /// Drops a message that does not wait, and that was never named; returns where it went.
     #[inline(always)]
-    pub(crate) fn end_landed(&mut self, from: PeerId, key: Key) -> Option<Landed> {
+    pub(crate) fn end_landed(&mut self, from: PeerId, key: Key) -> Option<RxPlacement> {
         let message = self.messages.get_mut(key)?;
-        debug_assert!(!message.waits());
-        let landed = Landed {
-            arrival: message.arrival,
-            match_state: core::mem::replace(&mut message.match_state, MatchState::Dropped),
-            targets: core::mem::take(&mut message.targets),
-        };
+        let match_state = core::mem::replace(&mut message.match_state, MatchState::Dropped);
+        self.drop_landed(from, key);
+        match match_state {
+            MatchState::Matched(placement) => Some(placement),
+            _ => None,
+        }
+    }
+
+    /// Drops such a message where it lies.
+    #[inline(always)]
+    pub(crate) fn drop_landed(&mut self, from: PeerId, key: Key) {
+        debug_assert!(
+            self.messages
+                .get(key)
+                .is_some_and(|message| !message.waits())
+        );
         self.shares.discard(&mut self.messages, from, key);
-        Some(landed)
     }
 
     /// Lets a message be found by its sender's id.
