@@ -108,6 +108,8 @@ pub struct EfaRdm {
     stalled_bytes: usize,
     /// Bytes that are kept of peers that the application does not know, until what comes before is here.
     early_bytes: usize,
+    /// The peer up to which silent ones that the application does not know were asked whether they are there.
+    asked_up_to: u32,
     now: Instant,
     look_at: Instant,
     idle_period: IdlePeriod,

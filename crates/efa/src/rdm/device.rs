@@ -108,6 +108,7 @@ impl Device for EfaRdm {
             doomed: Vec::new(),
             stalled_bytes: 0,
             early_bytes: 0,
+            asked_up_to: 0,
             now: clock::now(),
             look_at: Instant::from_nanos(0),
             idle_period: IdlePeriod::default(),

@@ -1,7 +1,8 @@
 //! Peers that are gone: how the endpoint notices, and what it does with what is under way.
 //!
 //! The device reports what it could not deliver. A peer that owes an answer and is not sent anything is sent another handshake now and then,
-//! which every endpoint takes at any time, so that its end is noticed. So is one that the application does not know, and that has sent packets which wait for others.
+//! which every endpoint takes at any time, so that its end is noticed. So is one that the application does not know, and that has sent packets which wait for others, or
+//! is one of many: those that are gone leave their places to the next ones.
 
 use std::time::Duration;
 
@@ -9,11 +10,17 @@ use oxifabric_engine::Sink;
 use oxifabric_provider::log;
 use oxifabric_types::{Errno, PeerId};
 
-use super::EfaRdm;
 use super::peers::Peer;
+use super::{EfaRdm, UNKNOWN_MAX};
 
 /// How often a peer that is awaited and silent is sent a handshake.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Number of peers that the application does not know, from which on all that are silent are asked whether they are there.
+const CROWD: usize = UNKNOWN_MAX / 4;
+
+/// The share of the idle buffers that such questions take at a time.
+const ASKING_SHARE: usize = 2;
 
 impl EfaRdm {
     /// Has a peer given up at the end of this poll; the first cause counts. Operations with it that fail from now on have the reason.
@@ -106,6 +113,30 @@ impl EfaRdm {
                 sink.peer_down(peer, why);
             } else {
                 self.ask_if_silent(peer);
+            }
+        }
+        if self.peers.table.unnamed() >= CROWD {
+            self.look_at_crowd(sink);
+        }
+    }
+
+    /// Makes room among the peers that the application does not know: those that are gone are forgotten, and those that are silent asked whether they are there, some
+    /// at a time.
+    #[cold]
+    fn look_at_crowd(&mut self, sink: &mut impl Sink) {
+        self.forget_now(sink);
+        let rows = self.peers.table.rows() as u32;
+        let most = self.tx.room() / ASKING_SHARE;
+        for _ in 0..rows {
+            self.asked_up_to = (self.asked_up_to + 1) % rows;
+            let peer = PeerId(self.asked_up_to);
+            if !self.peers.table.is_named(peer)
+                && self.peers.get(peer).is_some_and(|row| row.gone.is_none())
+            {
+                self.ask_if_silent(peer);
+            }
+            if self.attention.len() >= most {
+                break;
             }
         }
     }
