@@ -311,6 +311,9 @@ impl Engine {
         if arrival.wants_ack() && !self.peers.can_reply(arrival.from) {
             return self.stall(arrival.from);
         }
+        if targets.is_empty() {
+            return self.write_nowhere(arrival);
+        }
         let region = match Self::region(out, arrival.from, targets, Flags::REMOTE_WRITE) {
             Ok(region) if region.len() == arrival.len => region,
             Ok(_) => return Placement::Refuse,
@@ -332,6 +335,18 @@ impl Engine {
         Placement::Done
     }
 
+    /// Takes a write that names no memory. Any peer can send one, since it takes no key: nothing is reported of it, and its completion data is dropped.
+    #[cold]
+    fn write_nowhere(&mut self, arrival: &Arrival) -> Placement {
+        if arrival.len > 0 {
+            return Placement::Refuse;
+        }
+        if arrival.wants_ack() {
+            self.peers.reply(arrival.from, Reply::Ack(arrival.id));
+        }
+        Placement::Done
+    }
+
     /// Takes a write whose data follows, or is announced by an Rts.
     #[inline(never)]
     pub(crate) fn write_in_parts(
@@ -343,6 +358,9 @@ impl Engine {
         body: Body<'_>,
     ) -> Placement {
         let (arrival, from) = (*arrival, arrival.from);
+        if targets.is_empty() {
+            return Placement::Refuse;
+        }
         if self.unexpected.is_full(from) || !self.peers.can_reply(from) {
             return self.stall(from);
         }

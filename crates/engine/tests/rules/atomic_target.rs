@@ -71,6 +71,19 @@ fn completion_data_of_an_atomic_is_reported() {
 }
 
 #[test]
+fn an_atomic_that_names_no_memory_is_refused() {
+    let (mut b, _region) = bench(&[0; 4]);
+    let with_data = Header {
+        flags: HeaderFlags::DATA,
+        data: 5,
+        ..header(Kind::Atomic, Operation::Sum, 0)
+    };
+    assert!(b.arrive_at_all(with_data, &[], &[]).is_refusal());
+    assert!(b.event().is_none());
+    b.assert_empty();
+}
+
+#[test]
 fn an_acknowledgement_says_that_it_is_done() {
     let (mut b, region) = bench(&[1; 4]);
     let delivery = Header {

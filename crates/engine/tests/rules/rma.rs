@@ -276,6 +276,26 @@ fn an_access_of_several_regions_names_them_all_when_it_ends() {
     b.assert_empty();
 }
 
+/// It names no key, so any peer could bring about completions by it.
+#[test]
+fn a_write_of_nothing_to_nowhere_is_acknowledged_and_not_reported() {
+    let mut b = Bench::new();
+    let with_data = Header {
+        flags: HeaderFlags::DATA | HeaderFlags::DELIVERY,
+        data: 5,
+        ..write_header(0)
+    };
+    assert!(b.arrive_at_all(with_data, &[], b"").is_done());
+    assert_eq!(b.frame().header.kind, Kind::Ack);
+    let announced = Header {
+        kind: Kind::WriteRts,
+        ..with_data
+    };
+    assert!(b.arrive_at_all(announced, &[], b"").is_refusal());
+    assert!(b.event().is_none() && b.accessed().is_empty());
+    b.assert_empty();
+}
+
 #[test]
 fn a_region_is_in_use_until_the_last_access_ends() {
     let mut b = Bench::new();
