@@ -1,17 +1,20 @@
 //! Addresses as applications and files have them. What is accepted comes back from its own bytes.
 
 use oxifabric_abi::{
-    FI_ADDR_STR, FI_FORMAT_UNSPEC, FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_SOCKADDR_IP,
+    FI_ADDR_EFA, FI_ADDR_STR, FI_FORMAT_UNSPEC, FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6,
+    FI_SOCKADDR_IP,
 };
 use oxifabric_core::info::{address_from_c, address_to_c};
+use oxifabric_types::EfaAddress;
 
-const FORMATS: [u32; 6] = [
+const FORMATS: [u32; 7] = [
     FI_FORMAT_UNSPEC,
     FI_SOCKADDR,
     FI_SOCKADDR_IP,
     FI_SOCKADDR_IN,
     FI_SOCKADDR_IN6,
     FI_ADDR_STR,
+    FI_ADDR_EFA,
 ];
 
 /// The first byte is the format, the second an index of a context.
@@ -48,10 +51,15 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     v4.resize(2 + 16, 0);
     let mut v6 = vec![4, 2, 10, 0, 0x1f, 0x90];
     v6.resize(2 + 28, 0);
+    let mut efa = vec![6, 3];
+    efa.extend_from_slice(&[0xfe, 0x80, 0, 0, 0, 0, 0, 0, 8, 0xe7, 0, 0, 0, 0, 0, 1]);
+    efa.extend_from_slice(&[0x34, 0x12, 0, 0, 4, 3, 2, 1]);
+    efa.resize(2 + EfaAddress::SIZE, 0);
     let name = |format: u8, text: &str| [&[format, 3], text.as_bytes()].concat();
     vec![
         v4,
         v6,
+        efa,
         name(5, "fi_shm://123\0"),
         name(5, "fi_shm://123#3"),
         name(0, "name"),
