@@ -9,6 +9,7 @@ mod accesses;
 mod endings;
 mod endpoints;
 mod fences;
+mod intruders;
 mod messages;
 
 use std::path::{Path, PathBuf};
