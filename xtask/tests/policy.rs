@@ -128,6 +128,7 @@ const UNSAFE: &[(&str, &[&str])] = &[
             "clock",
             "descriptors",
             "environment",
+            "handles",
             "inet",
             "quiet_thread",
             "secret",

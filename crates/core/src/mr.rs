@@ -94,7 +94,7 @@ impl Drop for Mr {
 /// The handle is null or one of an open object.
 pub(crate) unsafe fn registration(
     handle: *mut c_void,
-) -> Result<oxifabric_provider::domain::Registration, Errno> {
+) -> Result<oxifabric_provider::handles::Registration, Errno> {
     // SAFETY: the caller's contract.
     let mr: &Mr = unsafe { checked(handle.cast()) }?;
     let region = mr.registration.ok_or(Errno::INVAL)?;

@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, We
 
 use oxifabric_ibv::{Access, Ah, Context, EfaCaps, Gid, Interconnects, Mr, Pd, Piece};
 use oxifabric_mem::{Iov, IovSegment, MemoryKind, RegionId};
-use oxifabric_provider::domain::{Handles, ProviderDomain, Registered, RegistrationRequest};
+use oxifabric_provider::domain::{ProviderDomain, Registered, RegistrationRequest};
+use oxifabric_provider::handles::Handles;
 use oxifabric_types::{Address, EfaAddress, Errno, Flags, Info};
 
 use crate::hardware::{self, Hardware, PORT};

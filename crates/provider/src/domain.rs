@@ -6,10 +6,11 @@
 use core::ffi::{CStr, c_void};
 use core::ptr::NonNull;
 use std::any::Any;
-use std::sync::Arc;
 
 use oxifabric_mem::{IovSegment, MemoryKind, RegionId};
 use oxifabric_types::{Address, Errno, Flags, Info};
+
+use crate::handles::Handles;
 
 /// The provider's part of a domain. `()` is that of a provider which reaches the memory of its process as any other code does.
 pub trait ProviderDomain: Any + Send + Sync {
@@ -72,19 +73,6 @@ impl ProviderDomain for () {
         Ok(())
     }
 }
-
-/// What the handles of a C program stand for.
-#[derive(Clone, Copy, Debug)]
-pub struct Handles {
-    /// Returns what the provider keeps for the domain of a `fid_mr`, and the number of the registration; an error for what is no such handle.
-    ///
-    /// # Safety
-    /// The handle is null or one of an open object.
-    pub region: unsafe fn(*mut c_void) -> Result<Registration, Errno>,
-}
-
-/// A registration, and the domain that has made it.
-pub type Registration = (Arc<dyn ProviderDomain>, RegionId);
 
 /// Memory that is to be registered.
 #[derive(Clone, Copy, Debug)]

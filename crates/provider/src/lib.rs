@@ -2,7 +2,7 @@
 //!
 //! - [`device`]: what a provider implements under an endpoint; [`connection`]: what it implements for connected ones;
 //!   [`packets`]: what it implements instead where packets may be lost; [`peer_table`]: the numbers of its peers;
-//!   [`domain`]: what endpoints of a domain share.
+//!   [`domain`]: what endpoints of a domain share; [`handles`]: what the handles of a C program stand for.
 //! - [`inet`]: IP addresses, for the providers that have some; [`clock`], [`timer`], [`secret`] numbers, [`syscall`]s,
 //!   [`descriptors`] and [`quiet_thread`]s, for all.
 //! - [`log`], [`params`], [`environment`]: what the environment asks of the library; [`faults`]: which faults are injected.
@@ -19,6 +19,7 @@ pub mod domain;
 #[allow(unsafe_code)]
 pub mod environment;
 pub mod faults;
+pub mod handles;
 #[allow(unsafe_code)]
 pub mod inet;
 pub mod log;

@@ -9,8 +9,8 @@ use oxifabric_abi::{
     fi_info, fi_ops, fi_ops_domain, fi_poll_attr, fi_rx_attr, fi_tx_attr, fid, fid_av, fid_cntr,
     fid_cq, fid_domain, fid_ep, fid_poll, fid_stx,
 };
-use oxifabric_provider::domain::Handles;
 use oxifabric_provider::faults;
+use oxifabric_provider::handles::Handles;
 use oxifabric_sync::SwitchLock;
 use oxifabric_types::{Caps, EpType, Errno, Flags, Info, Progress, Threading};
 

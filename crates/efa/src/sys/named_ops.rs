@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 use oxifabric_ibv::Interconnects;
-use oxifabric_provider::domain::Handles;
+use oxifabric_provider::handles::Handles;
 use oxifabric_types::Errno;
 
 use crate::EfaDomain;
@@ -84,6 +84,11 @@ unsafe extern "C" fn query_mr(mr: *mut c_void, attr: *mut MrAttr) -> c_int {
     }
 }
 
+/// Asks the device of the region with this handle.
+///
+/// # Errors
+/// `INVAL` for what is no region of this provider; as [`EfaDomain::interconnects`].
+///
 /// # Safety
 /// The handle is null or one of an open object.
 unsafe fn interconnects(mr: *mut c_void) -> Result<Interconnects, Errno> {
