@@ -15,7 +15,7 @@ mod messages;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use oxifabric_trials::source::compile_client;
+use oxifabric_trials::source::{compile, compile_client};
 use oxifabric_trials::{
     Library, Missing, Outcome, Program, Scratch, installed, port, require, softnic,
 };
