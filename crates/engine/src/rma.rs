@@ -383,6 +383,9 @@ impl Engine {
         header: &Header,
         targets: &[Target],
     ) -> Placement {
+        if targets.is_empty() {
+            return Placement::Refuse;
+        }
         if !self.can_respond(from) {
             return self.stall(from);
         }

@@ -127,6 +127,15 @@ impl EfaRdm {
                 Some(OperationKind::Fetch { recv_id: atomic.id }),
             ),
         };
+        let targets = targets(&atomic.targets);
+        let fetched = targets.all().iter().map(|target| target.len);
+        let fetched = fetched.fold(0_u64, u64::saturating_add);
+        // What it fetches goes in a packet.
+        if matches!(operation, Some(OperationKind::Fetch { .. }))
+            && fetched > self.response_max() as u64
+        {
+            return Taken::Broken;
+        }
         let id = match operation.map(|operation| self.operations.insert(peer, operation)) {
             Some(None) => return Taken::Broken,
             Some(id) => id,
@@ -141,12 +150,7 @@ impl EfaRdm {
             data: atomic.data.unwrap_or(0),
             len: atomic.body.len() as u64,
         };
-        let placement = sink.access(
-            peer,
-            &header,
-            targets(&atomic.targets).all(),
-            Body::Whole(atomic.body),
-        );
+        let placement = sink.access(peer, &header, targets.all(), Body::Whole(atomic.body));
         self.keep_if_taken(placement.into(), peer, id)
     }
 

@@ -10,6 +10,7 @@ use oxifabric_types::{Errno, PeerId};
 use oxifabric_wire::efa::{Content, Packet};
 
 use super::EfaRdm;
+use super::early;
 use super::held::is_too_much;
 use super::order::Turn;
 use super::peers::Peer;
@@ -42,8 +43,6 @@ impl EfaRdm {
                 EpData,
                 "a packet of a source that cannot be told was dropped"
             );
-            // It may have a row all the same, with which there are many.
-            self.idle_period.end();
             return;
         };
         if packet.sender.address.is_some() {
@@ -124,7 +123,7 @@ impl EfaRdm {
             }
             Turn::Now | Turn::Later => {
                 self.hold(peer, |row| row.order.keep(number, bytes));
-                self.bound_early();
+                self.bound_early(sink);
                 let is_too_much = |row: &Peer| !row.is_stalled && row.order.is_too_much();
                 if self.peers.get(peer).is_some_and(is_too_much) {
                     self.doom(
@@ -286,7 +285,10 @@ impl EfaRdm {
         change(row);
         let after = row.stalled_bytes();
         self.stalled_bytes = self.stalled_bytes + after - before;
-        let early = if is_named { 0 } else { row.order.bytes() };
+        let early = match is_named {
+            true => 0,
+            false => early::bytes(&row.order, row.is_stalled),
+        };
         row.early.count(early, &mut self.early_bytes, self.now);
         if after > before && is_too_much(after, is_named) {
             self.doom(

@@ -1,12 +1,13 @@
 //! Packets of peers that the application does not know which came before what they have to follow: what all of them cost together. Path class: warm.
 //!
-//! Each peer has a bound of its own ([`super::order`]), and there may be many of them. Where they keep too much together, the peer is given up whose packets wait
-//! longest: one that keeps to the protocol sends what is missing at once, and its packets wait for as long as the wire changes their order.
+//! Each peer has a bound of its own ([`super::order`]), and there may be many of them. Where they keep too much together, the peer is given up that keeps most: of one
+//! that keeps to the protocol only that waits which the wire has let overtake others.
 
+use oxifabric_engine::Sink;
 use oxifabric_types::{Errno, Instant, PeerId};
 
 use super::EfaRdm;
-use super::order::EARLY_MAX;
+use super::order::{EARLY_MAX, Order};
 
 /// What packets of all peers that the application does not know may cost together that came before what they have to follow.
 const UNKNOWN_IN_ALL: usize = EARLY_MAX;
@@ -47,17 +48,26 @@ impl Early {
     }
 }
 
-/// Returns the peer whose packets wait longest, of these.
-fn longest(waiting: impl Iterator<Item = (PeerId, Early)>) -> Option<PeerId> {
-    let longest = waiting.min_by_key(|(_, early)| (early.since, usize::MAX - early.bytes));
-    longest.map(|(peer, _)| peer)
+/// Returns what packets cost that wait for others. What waits for the engine has bounds of its own ([`super::held`]), and its sender leaves no gaps.
+pub(super) fn bytes(order: &Order, is_stalled: bool) -> usize {
+    match is_stalled || order.is_ready() {
+        true => 0,
+        false => order.bytes(),
+    }
+}
+
+/// Returns the peer that keeps most, of these; of several, the one whose packets wait longest.
+fn heaviest(waiting: impl Iterator<Item = (PeerId, Early)>) -> Option<PeerId> {
+    let heaviest = waiting.min_by_key(|(_, early)| (usize::MAX - early.bytes, early.since));
+    heaviest.map(|(peer, _)| peer)
 }
 
 impl EfaRdm {
-    /// Gives peers up until all that the application does not know keep to their bound together.
-    pub(super) fn bound_early(&mut self) {
+    /// Gives peers up until all that the application does not know keep to their bound together. Those in an address vector have bounds of their own.
+    pub(super) fn bound_early(&mut self, sink: &impl Sink) {
+        let is_strange = |(peer, _): &(PeerId, Early)| !sink.is_known(*peer);
         while self.early_bytes > UNKNOWN_IN_ALL
-            && let Some(peer) = longest(self.unknown_early())
+            && let Some(peer) = heaviest(self.unknown_early().filter(is_strange))
         {
             if self.peers.table.is_named(peer) {
                 // The application knows it by now, so it has a bound of its own.
@@ -67,10 +77,9 @@ impl EfaRdm {
             self.doom(
                 peer,
                 Errno::PROTO,
-                "others wait, and what it sent has been waiting longest for what it has to follow"
-                    .to_owned(),
+                "it sent more than others before what that has to follow".to_owned(),
             );
-            self.hold(peer, |row| row.order = super::order::Order::default());
+            self.hold(peer, |row| row.order = Order::default());
         }
     }
 
@@ -89,24 +98,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_peer_goes_whose_packets_wait_longest_and_then_the_one_with_most() {
+    fn what_waits_for_the_engine_is_not_early() {
+        let mut order = Order::default();
+        order.keep(1, b"behind another one");
+        assert_eq!(bytes(&order, false), order.bytes());
+        assert_eq!(bytes(&order, true), 0);
+        order.keep(0, b"that one");
+        assert_eq!(bytes(&order, false), 0);
+    }
+
+    #[test]
+    fn the_peer_goes_that_keeps_most_and_then_the_one_whose_packets_wait_longest() {
         let at = Instant::from_nanos;
         let (mut total, mut early) = (0, [Early::NONE; 4]);
-        for (row, (bytes, since)) in early.iter_mut().zip([(5, 30), (7, 20), (9, 20), (0, 1)]) {
+        for (row, (bytes, since)) in early.iter_mut().zip([(5, 10), (9, 30), (9, 20), (0, 1)]) {
             row.count(bytes, &mut total, at(since));
         }
-        assert_eq!(total, 21);
+        assert_eq!(total, 23);
         let first = |early: &[Early]| {
             let rows = (0..).map(PeerId).zip(early.iter().copied());
-            longest(rows.filter(|(_, early)| early.is_any()))
+            heaviest(rows.filter(|(_, early)| early.is_any()))
         };
         assert_eq!(first(&early), Some(PeerId(2)));
         early[2].advance(at(40));
         assert_eq!(first(&early), Some(PeerId(1)));
         early[1].count(0, &mut total, at(50));
-        assert_eq!((first(&early), total), (Some(PeerId(0)), 14));
-        early[1].count(1, &mut total, at(60));
-        assert_eq!(first(&early), Some(PeerId(0)), "it waits anew");
-        assert_eq!(longest(std::iter::empty()), None);
+        assert_eq!((first(&early), total), (Some(PeerId(2)), 14));
+        early[2].count(1, &mut total, at(60));
+        assert_eq!((first(&early), total), (Some(PeerId(0)), 6));
+        assert_eq!(heaviest(std::iter::empty()), None);
     }
 }

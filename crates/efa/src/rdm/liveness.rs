@@ -115,7 +115,7 @@ impl EfaRdm {
                 self.ask_if_silent(peer);
             }
         }
-        if self.peers.table.unnamed() >= CROWD {
+        if self.peers.unknown() >= CROWD {
             self.look_at_crowd(sink);
         }
     }
@@ -164,12 +164,16 @@ impl EfaRdm {
     #[cold]
     fn forget_now(&mut self, sink: &mut impl Sink) {
         let mut departed = self.peers.table.departed(|peer: &Peer| peer.gone.is_some());
+        let gone = departed.len();
         let mut involved = Vec::new();
         sink.involved(&mut |peer| involved.push(peer));
+        involved.sort_unstable();
         // A request that is made again would go to the next peer with this number.
         departed.retain(|peer| {
-            !involved.contains(peer) && !sink.is_known(*peer) && !self.tx.any_to(*peer)
+            let is_involved = involved.binary_search(peer).is_ok();
+            !is_involved && !sink.is_known(*peer) && !self.tx.any_to(*peer)
         });
+        self.peers.left_messages = gone - departed.len();
         departed.iter().for_each(|peer| sink.forget_peer(*peer));
         self.peers.table.vacate(&departed);
     }

@@ -31,6 +31,8 @@ pub(super) struct Peers {
     sources: BTreeMap<Source, Vec<PeerId>>,
     /// What the device does by itself with a peer whose handshake is not here, [`super::reach::index`].
     assumed: usize,
+    /// How many peers that the application does not know are gone and have left what it has not taken, when that was looked at last. It has a bound of its own.
+    pub(super) left_messages: usize,
 }
 
 /// What is kept of a peer.
@@ -78,6 +80,11 @@ pub(super) struct Peer {
 }
 
 impl Peers {
+    /// Returns how many peers there are that the application does not know, but for those that are gone and have left messages.
+    pub(super) fn unknown(&self) -> usize {
+        self.table.unnamed().saturating_sub(self.left_messages)
+    }
+
     /// Returns the number of the peer at an address, a new one if need be.
     ///
     /// # Errors
@@ -141,13 +148,17 @@ impl Peers {
         if let Some(address) = &sender.address {
             let at = EfaAddress::from_bytes(address)?;
             let is_new = self.table.find(&at).is_none();
-            if at.qpn != qpn || (is_new && self.table.unnamed() >= UNKNOWN_MAX) {
+            if at.qpn != qpn || (is_new && self.unknown() >= UNKNOWN_MAX) {
                 return None;
             }
-            // What is not what it says leaves no row.
-            let handle = domain.handle(&at.gid).ok()?.efa_number().ok()?;
+            // Neither a row nor a handle is made for what is known to be another port.
+            if self.is_of_another_port(from.slid, &at) {
+                return None;
+            }
+            // It lasts until the row has it: a packet that comes meanwhile names it.
+            let ah = domain.handle(&at.gid).ok()?;
             // A device that has no handle for the source says so, until it knows that one was made.
-            let is_it = from.slid == u32::from(handle) || from.slid == NO_HANDLE;
+            let is_it = from.slid == u32::from(ah.efa_number().ok()?) || from.slid == NO_HANDLE;
             return is_it.then(|| self.number(domain, at).ok()).flatten();
         }
         let handle = u16::try_from(from.slid).ok()?;
@@ -163,6 +174,16 @@ impl Peers {
                 })
             }
         }
+    }
+
+    /// Returns whether an address handle is that of a port, by what is known of peers, and not that of this address.
+    fn is_of_another_port(&self, slid: u32, at: &EfaAddress) -> bool {
+        let Ok(handle) = u16::try_from(slid) else {
+            return false;
+        };
+        let mut of_handle = self.sources.range((handle, 0)..=(handle, u16::MAX));
+        let peer = of_handle.find_map(|(_, known)| self.table.get(*known.first()?));
+        peer.is_some_and(|peer| peer.at.gid != at.gid)
     }
 
     /// Returns the peers whose queue pair is now that of this peer.

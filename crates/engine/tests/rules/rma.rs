@@ -278,7 +278,7 @@ fn an_access_of_several_regions_names_them_all_when_it_ends() {
 
 /// It names no key, so any peer could bring about completions by it.
 #[test]
-fn a_write_of_nothing_to_nowhere_is_acknowledged_and_not_reported() {
+fn a_write_of_nothing_to_nowhere_is_acknowledged_and_not_reported_and_a_read_refused() {
     let mut b = Bench::new();
     let with_data = Header {
         flags: HeaderFlags::DATA | HeaderFlags::DELIVERY,
@@ -292,6 +292,11 @@ fn a_write_of_nothing_to_nowhere_is_acknowledged_and_not_reported() {
         ..with_data
     };
     assert!(b.arrive_at_all(announced, &[], b"").is_refusal());
+    let read = Header {
+        kind: Kind::Read,
+        ..write_header(0)
+    };
+    assert!(b.arrive_at_all(read, &[], b"").is_refusal());
     assert!(b.event().is_none() && b.accessed().is_empty());
     b.assert_empty();
 }
