@@ -29,6 +29,8 @@ pub(super) struct Peers {
     /// The peers that a source may be, in the order in which they were first known. Ordered, as all tables that packets are looked up in: whatever numbers
     /// peers have, a look takes a few comparisons, and there is no hash to make them collide in.
     sources: BTreeMap<Source, Vec<PeerId>>,
+    /// The source of the last packet, with its connid, and which peer that is: packets of a peer follow each other.
+    last: Option<(Source, u32, PeerId)>,
     /// What the device does by itself with a peer whose handshake is not here, [`super::reach::index`].
     assumed: usize,
     /// How many peers that the application does not know are gone and have left what it has not taken, when that was looked at last. It has a bound of its own.
@@ -107,6 +109,7 @@ impl Peers {
             self.forget_source(former, number);
         }
         self.sources.entry(source).or_default().push(number);
+        self.last = None;
         Ok(number)
     }
 
@@ -122,6 +125,7 @@ impl Peers {
     }
 
     fn forget_source(&mut self, source: Source, peer: PeerId) {
+        self.last = None;
         if let Some(known) = self.sources.get_mut(&source) {
             known.retain(|known| *known != peer);
             if known.is_empty() {
@@ -161,19 +165,23 @@ impl Peers {
             let is_it = from.slid == u32::from(ah.efa_number().ok()?) || from.slid == NO_HANDLE;
             return is_it.then(|| self.number(domain, at).ok()).flatten();
         }
-        let handle = u16::try_from(from.slid).ok()?;
-        let known = self.sources.get(&(handle, qpn))?;
-        match sender.connid {
-            None => known.last().copied(),
-            Some(connid) => {
-                let mut known = known.iter().copied();
-                known.find(|peer| {
-                    self.table
-                        .get(*peer)
-                        .is_some_and(|peer| peer.at.connid == connid)
-                })
-            }
+        let source = (u16::try_from(from.slid).ok()?, qpn);
+        let Some(connid) = sender.connid else {
+            return self.sources.get(&source)?.last().copied();
+        };
+        match self.last {
+            Some((last, its, peer)) if (last, its) == (source, connid) => Some(peer),
+            _ => self.look_up(source, connid),
         }
+    }
+
+    /// Finds the peer that a source is, of those that it may be.
+    fn look_up(&mut self, source: Source, connid: u32) -> Option<PeerId> {
+        let mut known = self.sources.get(&source)?.iter().copied();
+        let is_it = |peer: &Peer| peer.at.connid == connid;
+        let peer = known.find(|peer| self.table.get(*peer).is_some_and(is_it))?;
+        self.last = Some((source, connid, peer));
+        Some(peer)
     }
 
     /// Returns whether an address handle is that of a port, by what is known of peers, and not that of this address.
