@@ -41,7 +41,7 @@ struct party {
 	struct operation sent, received, written, operations[OPERATIONS], welcomes[WELCOMES];
 	struct known known[KNOWN];
 	uint64_t random, round, looks, data;
-	unsigned next, met, begun, failed, messages, unwelcome;
+	unsigned next, met, begun, failed, messages, unwelcome, of_kind[KINDS];
 	int id, is_over, is_aloof;
 };
 
@@ -182,6 +182,7 @@ static void begin(struct party *me, struct operation *operation, int known)
 	if (begun)
 		return;
 	me->begun++;
+	me->of_kind[operation->kind]++;
 	me->known[known].operations++;
 	operation->known = known;
 	operation->busy = 1;
@@ -396,6 +397,9 @@ int main(int argc, char **argv)
 	part(&me);
 	printf("played %llu rounds\nintruders %u, operations %u, of which %u failed, messages %u, of which %u failed\n",
 	       (unsigned long long)me.round, me.met, me.begun, me.failed, me.messages, me.unwelcome);
+	for (int kind = 0; kind < KINDS; kind++)
+		if (me.of_kind[kind])
+			printf("began %d:%u\n", kind, me.of_kind[kind]);
 	expect("fi_close region", fi_close(&me.mr->fid));
 	node_end(&me.node);
 	fi_freeinfo(me.node.info);

@@ -47,6 +47,8 @@ fn operations_with_intruders_end_and_harm_nothing_else() {
         expect_counts(&outcome, "sent", &KINDS);
         // They are asked for data, told that it was read, and sent messages, writes, reads and atomics.
         expect_counts(&outcome, "got", &[3, 9, 10, 12, 74, 75, 76]);
+        // Each of seven kinds of operations was begun.
+        expect_counts(&outcome, "began", &[0, 1, 2, 3, 4, 5, 6]);
         expect_little_memory(&outcome);
     }
 }
