@@ -399,7 +399,7 @@ int main(int argc, char **argv)
 	       (unsigned long long)me.round, me.met, me.begun, me.failed, me.messages, me.unwelcome);
 	for (int kind = 0; kind < KINDS; kind++)
 		if (me.of_kind[kind])
-			printf("began %d:%u\n", kind, me.of_kind[kind]);
+			printf("began %d: %u\n", kind, me.of_kind[kind]);
 	expect("fi_close region", fi_close(&me.mr->fid));
 	node_end(&me.node);
 	fi_freeinfo(me.node.info);
