@@ -163,7 +163,8 @@ unsafe extern "C" fn ops_open(
     unsafe {
         let domain: &Domain = object(fid.cast());
         named_ops::open(name, flags, ops, |name| {
-            domain.provider().ops(name, &HANDLES)
+            let found = domain.provider().ops(name, &HANDLES)?;
+            Ok(move || found)
         })
     }
 }

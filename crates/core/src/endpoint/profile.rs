@@ -21,6 +21,7 @@ use super::dispatch::CompletionDispatch;
 use crate::absent;
 use crate::handle::{count, failed, status, table};
 use crate::lock::lock;
+use crate::named_ops;
 use events::{EVENTS, Inside, Watcher};
 use variables::{Value, Values, variables};
 
@@ -66,40 +67,36 @@ impl<P: Provider> Endpoint<P> {
     ) -> c_int {
         // SAFETY: the table is only in the handles of this type; the application passes a name and a place.
         unsafe {
-            if name.is_null() {
-                return -Errno::NOSYS.raw();
-            }
-            let own = P::ops(CStr::from_ptr(name));
-            if own.is_none() && CStr::from_ptr(name) != NAME {
-                return -Errno::NOSYS.raw();
-            }
-            if flags != 0 || ops.is_null() {
-                return -Errno::INVAL.raw();
-            }
-            if let Some(own) = own {
-                *ops = own.as_ptr();
-                return 0;
-            }
-            let endpoint = Self::of(fid.cast());
-            endpoint.aliases.fetch_add(1, Ordering::Relaxed);
-            let profile = Box::into_raw(Box::new(Profile::<P> {
-                fid: fid_profile {
-                    fid: oxifabric_abi::fid {
-                        fclass: FI_CLASS_PROFILE,
-                        context,
-                        ops: table(const { &Self::PROFILE_BASE }),
-                    },
-                    ops: table(const { &Self::PROFILE }),
-                },
-                endpoint: NonNull::from(endpoint),
-                snapshot: Mutex::default(),
-                since: Mutex::default(),
-                inside: Arc::default(),
-            }));
-            // The header finds the profile around the field that points to its operations.
-            *ops = (&raw mut (*profile).fid.ops).cast();
+            named_ops::open(name, flags, ops, |name| {
+                let own = P::ops(name);
+                if own.is_none() && name != NAME {
+                    return Err(Errno::NOSYS);
+                }
+                Ok(move || own.unwrap_or_else(|| Self::of(fid.cast()).open_profile(context)))
+            })
         }
-        0
+    }
+
+    /// Opens a profile, and returns the field that points to its operations: the header finds the profile around it.
+    fn open_profile(&self, context: *mut c_void) -> NonNull<c_void> {
+        self.aliases.fetch_add(1, Ordering::Relaxed);
+        let profile = Box::leak(Box::new(Profile::<P> {
+            fid: fid_profile {
+                fid: oxifabric_abi::fid {
+                    fclass: FI_CLASS_PROFILE,
+                    context,
+                    ops: table(const { &Self::PROFILE_BASE }),
+                },
+                ops: table(const { &Self::PROFILE }),
+            },
+            endpoint: NonNull::from(self),
+            snapshot: Mutex::default(),
+            since: Mutex::default(),
+            inside: Arc::default(),
+        }));
+        let profile: *mut Profile<P> = profile;
+        // SAFETY: the profile was boxed and is given back by its close; the pointer to the field is made from that to all of it.
+        unsafe { NonNull::new_unchecked(&raw mut (*profile).fid.ops).cast() }
     }
 }
 

@@ -105,7 +105,8 @@ unsafe extern "C" fn ops_open(
     unsafe {
         let fabric: &Fabric = object(fid.cast());
         named_ops::open(name, flags, ops, |name| {
-            (fabric.entry.fabric_ops)(name).ok_or(Errno::NOSYS)
+            let found = (fabric.entry.fabric_ops)(name).ok_or(Errno::NOSYS)?;
+            Ok(move || found)
         })
     }
 }
