@@ -61,10 +61,10 @@ fn with_engine(at: &Hardware, params: &Params) -> Info {
     let mut transfers = Caps::MSG | Caps::TAGGED | Caps::RMA;
     let mut order = Order::SAS;
     let mut info = reliable(at, params);
-    // An atomic is one packet.
+    // An atomic is one packet. It has a number, as a message has, and is taken in its order.
     if at.mtu >= HEADER_MAX + MAX_ATOMIC_BYTES {
         transfers |= Caps::ATOMIC;
-        order |= atomics_in_order();
+        order |= Order::ATOMICS;
         info.ep.max_order_raw_size = MAX_ATOMIC_BYTES;
         info.ep.max_order_war_size = MAX_ATOMIC_BYTES;
         info.ep.max_order_waw_size = MAX_ATOMIC_BYTES;
@@ -89,11 +89,6 @@ fn with_engine(at: &Hardware, params: &Params) -> Info {
     info.domain.data_progress = Progress::Manual;
     info.domain.cq_data_size = DATA_WITH_ENGINE;
     info
-}
-
-/// Returns the order of atomics: they have numbers, as messages have, and are taken in their order.
-fn atomics_in_order() -> Order {
-    Order::ATOMIC_RAR | Order::ATOMIC_RAW | Order::ATOMIC_WAR | Order::ATOMIC_WAW
 }
 
 /// Adjusts what an application gets: without an engine messages are short, only accesses are long. With one, an application is told of the accesses

@@ -139,8 +139,7 @@ fn info(params: &Params) -> Info {
 /// later may overtake them. So what is ordered is what comes behind messages, and atomics, which are carried out in their order. What comes
 /// behind an access needs FI_FENCE.
 fn order() -> Order {
-    let atomics = Order::ATOMIC_RAR | Order::ATOMIC_RAW | Order::ATOMIC_WAR | Order::ATOMIC_WAW;
-    Order::SAS | Order::WAS | Order::RAS | atomics
+    Order::SAS | Order::WAS | Order::RAS | Order::ATOMICS
 }
 
 fn domain(caps: Caps) -> DomainAttr {

@@ -173,6 +173,14 @@ bitflags! {
     }
 }
 
+impl Order {
+    /// All orders among atomics: they are carried out one after the other.
+    pub const ATOMICS: Self = Self::ATOMIC_RAR
+        .union(Self::ATOMIC_RAW)
+        .union(Self::ATOMIC_WAR)
+        .union(Self::ATOMIC_WAW);
+}
+
 bitflags! {
     /// Memory registration modes (FI_MR_*), fi_mr(3).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

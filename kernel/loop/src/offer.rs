@@ -36,8 +36,7 @@ fn offer(kind: EpType) -> Info {
     };
     let targets = Caps::REMOTE_READ | Caps::REMOTE_WRITE;
     let rx_caps = transfers | Caps::RECV | targets | directed;
-    let atomics = Order::ATOMIC_RAR | Order::ATOMIC_RAW | Order::ATOMIC_WAR | Order::ATOMIC_WAW;
-    let order = Order::SAS | Order::WAS | Order::RAS | atomics;
+    let order = Order::SAS | Order::WAS | Order::RAS | Order::ATOMICS;
     Info {
         caps: tx_caps | rx_caps | Caps::LOCAL_COMM,
         addr_format: ADDR_STR,
