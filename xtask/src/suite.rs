@@ -55,8 +55,8 @@ pub(crate) fn run(machine: Machine) -> ExitCode {
         "--workspace --document-private-items",
     );
     all += documentation("users", "", "--package oxifabric");
-    let (made, laid_out) = laid_out();
-    all += made;
+    let (tally, library) = laid_out();
+    all += tally;
     for (name, words) in [
         (
             "tests of the crates",
@@ -78,11 +78,11 @@ pub(crate) fn run(machine: Machine) -> ExitCode {
     ] {
         let mut command = cargo(&words);
         // Without it, those that load the library would build one.
-        command.envs(laid_out.as_ref().map(|folder| ("OXI_DIST", folder)));
+        command.envs(library.as_ref().map(|folder| ("OXI_DIST", folder)));
         all += tests(name, command);
     }
     all += step("the guide as a book", &mut layout::book(None));
-    if let Some(folder) = laid_out {
+    if let Some(folder) = library {
         all += unmodified_programs(folder);
     }
     all += address_sanitizer();
