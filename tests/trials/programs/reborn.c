@@ -4,7 +4,7 @@
  *
  * The steady one has an endpoint of the fabric efa and talks with one peer after the other. Each is a process of its own, a life: it may be
  * killed at any time, or leave by closing all after some rounds without a word; the next one begins at once, and may have the number of its
- * queue pair. The life that comes to the end of its rounds says so and ends the steady one too.
+ * queue pair. The life that comes to the end of its rounds says so and ends the steady one too; it must not be killed any more then.
  *
  * Both send each other messages of any length whose bytes tell the life, the sender and the number, and write, read and count in each other's
  * memory, each life in a place of its own. Every operation of the steady one ends, once: with what it should, or by an error when its peer is
@@ -221,7 +221,10 @@ static void progress(struct party *me)
 			return;
 		}
 		if (!me->steady) {
-			printf("life %u: failed: %s\n", me->life, me->reason);
+			slot = error.op_context;
+			printf("life %u: %s %llu failed in round %llu: %s\n", me->life,
+			       slot == &me->access ? "access" : slot->receives ? "receive" : "send",
+			       (unsigned long long)slot->number, (unsigned long long)me->round, me->reason);
 			exit(4);
 		}
 		me->gone = 1;

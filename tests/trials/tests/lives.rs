@@ -27,6 +27,9 @@ const AT_A_TIME: usize = 4;
 /// Lives that the steady one meets with each seed, at least; it never hears of those that are killed before they publish their address.
 const LIVES: u32 = 3;
 
+/// Rounds of a life that is to be killed: it must not come to their end and say so before.
+const ENDLESS: u32 = 1_000_000;
+
 /// Every operation with a peer ends once, nothing that was for one life reaches another one, no byte is wrong, and nothing is left: on the device, among
 /// the descriptors, in /dev/shm. The program looks at all but the last of these.
 #[test]
@@ -109,7 +112,7 @@ fn run(library: &Library, seed: u32, namespace: Option<&Namespace>) -> Result<Ou
         1 + drawn % 1500,
         1 + other % 900
     );
-    let (rounds, time) = (seed % 9, f64::from(1 + drawn % 400) / 1000.0);
+    let (rounds, time) = (seed % 9, f64::from(1 + drawn % 200) / 1000.0);
     let command = format!(
         "{} {} {seed}",
         program.file().display(),
@@ -121,9 +124,9 @@ fn run(library: &Library, seed: u32, namespace: Option<&Namespace>) -> Result<Ou
          until [ -e {folder}/steady ]; do kill -0 $steady || exit 6; sleep 0.01; done
          while [ $life -lt 20 ]; do
              case $life in
-                 0|1) {command} $life 100;;
+                 0|1) {command} $life {ENDLESS};;
                  2) {command} $life {rounds} leaves;;
-                 3) timeout -s KILL {time} {command} $life 100;;
+                 3) timeout -s KILL {time} {command} $life {ENDLESS};;
                  *) {command} $life 8;;
              esac
              end=$?
