@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::LazyLock;
+use std::thread;
 use std::time::Instant;
 
 use oxifabric_packaging::{deb, layout};
@@ -48,6 +49,8 @@ fn format_and_lints() -> Tally {
 /// Runs all steps, whatever fails, and closes with the sum of all.
 pub(crate) fn run(machine: Machine) -> ExitCode {
     machine::install_packages();
+    // Mostly waits for the network, and is wanted by the trials.
+    let mpich = thread::spawn(install_mpich);
     let mut all = format_and_lints();
     all += documentation(
         "developers",
@@ -82,6 +85,9 @@ pub(crate) fn run(machine: Machine) -> ExitCode {
         all += tests(name, command);
     }
     all += step("the guide as a book", &mut layout::book(None));
+    if !matches!(mpich.join(), Ok(true)) {
+        println!("MPICH will be skipped");
+    }
     if let Some(folder) = library {
         all += unmodified_programs(folder);
     }
@@ -181,15 +187,20 @@ fn laid_out() -> (Tally, Option<PathBuf>) {
     (tally, folder)
 }
 
+/// Installs MPICH and the tests of mpi4py, and returns whether they are there.
+fn install_mpich() -> bool {
+    let prepared = wheel::MPICH.install();
+    let prepared = prepared.and_then(|place| wheel::install_suite(&place));
+    prepared
+        .inspect_err(|error| println!("MPICH is not installed: {error}"))
+        .is_ok()
+}
+
 /// Runs unmodified programs on the library that is laid out.
 fn unmodified_programs(laid_out: PathBuf) -> Tally {
     let mut trials = cargo("test --package oxifabric-trials --no-fail-fast");
     trials.env("OXI_DIST", &laid_out);
     let mut all = packages(&mut trials);
-    let prepared = wheel::MPICH.install();
-    if let Err(error) = prepared.and_then(|place| wheel::install_suite(&place)) {
-        println!("MPICH will be skipped: {error}");
-    }
     // EFA without hardware.
     all += step("softnic", &mut cargo("build --package oxifabric-softnic"));
     // Other clients are for `cargo xtask clients`.
