@@ -294,3 +294,14 @@ c_enum! {
         Table = 2, "FI_AV_TABLE";
     }
 }
+
+impl AvType {
+    /// Whether vectors of this type do for an application that asks for `wanted`. Indices do for one that stores opaque values: FI_AV_MAP is deprecated, and
+    /// fi_av(3) has providers align it with FI_AV_TABLE.
+    pub const fn serves(self, wanted: Self) -> bool {
+        match (self, wanted) {
+            (Self::Unspec | Self::Table, _) | (_, Self::Unspec | Self::Map) => true,
+            (Self::Map, Self::Table) => false,
+        }
+    }
+}

@@ -4,10 +4,7 @@ use core::ffi::{CStr, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 
-use oxifabric_abi::{
-    FI_AV_MAP, FI_AV_TABLE, FI_AV_UNSPEC, FI_AV_USER_ID, FI_EVENT, FI_READ, FI_SYMMETRIC,
-    fi_av_attr, fid_av,
-};
+use oxifabric_abi::{FI_AV_USER_ID, FI_EVENT, FI_READ, FI_SYMMETRIC, fi_av_attr, fid_av};
 use oxifabric_types::{AvType, Caps, Errno};
 
 use super::Av;
@@ -91,14 +88,17 @@ fn open_shared(domain: &Domain, attr: &mut fi_av_attr) -> Result<Option<Shared>,
     Ok(Some(shared))
 }
 
-/// Settles the type of a vector: the application's, if the domain has it.
+/// Settles the type of a vector: the domain's, if that does for the application, or else the application's.
 fn choose_type(domain: AvType, attr: &mut fi_av_attr) -> Result<(), Errno> {
-    let domains = domain.raw();
-    match attr.type_ {
-        FI_AV_UNSPEC if domains == FI_AV_UNSPEC => attr.type_ = FI_AV_TABLE,
-        FI_AV_UNSPEC => attr.type_ = domains,
-        FI_AV_MAP | FI_AV_TABLE if domains == FI_AV_UNSPEC || domains == attr.type_ => {}
-        _ => return Err(Errno::INVAL),
+    let wanted = AvType::from_raw(attr.type_).ok_or(Errno::INVAL)?;
+    if !domain.serves(wanted) {
+        return Err(Errno::INVAL);
     }
+    let chosen = match (domain, wanted) {
+        (AvType::Unspec, AvType::Unspec) => AvType::Table,
+        (AvType::Unspec, wanted) => wanted,
+        (domain, _) => domain,
+    };
+    attr.type_ = chosen.raw();
     Ok(())
 }

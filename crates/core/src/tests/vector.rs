@@ -49,8 +49,20 @@ fn types_are_those_of_the_domain() {
     };
     assert_eq!(open(FI_AV_UNSPEC), (0, FI_AV_TABLE));
     assert_eq!(open(FI_AV_TABLE), (0, FI_AV_TABLE));
-    assert_eq!(open(FI_AV_MAP).0, -FI_EINVAL);
+    assert_eq!(open(FI_AV_MAP), (0, FI_AV_TABLE));
     assert_eq!(open(9).0, -FI_EINVAL);
+}
+
+#[test]
+fn a_domain_of_maps_has_no_tables() {
+    let world = World::with(FI_VERSION(2, 6), |info| info.domain.av_type = AvType::Map);
+    let mut attr = fi_av_attr {
+        type_: FI_AV_TABLE,
+        ..fi_av_attr::ZERO
+    };
+    let mut av = null_mut();
+    let opened = c!(fi_av_open(world.domain, &mut attr, &mut av, null_mut()));
+    assert_eq!((opened, attr.type_), (-FI_EINVAL, FI_AV_TABLE));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::names::{flag_names, format_name, mode_names, provider_is_named};
 use super::narrow::spelled_out;
 use super::{Reason, mr_mode, older_than};
-use crate::{AvType, Caps, DomainAttr, EpAttr, EpType, FabricAttr, Flags, Info, MrMode, Order};
+use crate::{Caps, DomainAttr, EpAttr, EpType, FabricAttr, Flags, Info, MrMode, Order};
 use crate::{Progress, ResourceMgmt, RxAttr, Threading, TxAttr};
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -113,7 +113,7 @@ impl Gaps {
             self.lacks("domain_attr.resource_mgmt", wanted.into(), offered.into());
         }
         let (av, offered_av) = (hints.av_type, offer.av_type);
-        if av != AvType::Unspec && offered_av != AvType::Unspec && av != offered_av {
+        if !offered_av.serves(av) {
             let (wanted, offered) = (av.name(), offered_av.name());
             self.lacks("domain_attr.av_type", wanted.into(), offered.into());
         }

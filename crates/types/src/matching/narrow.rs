@@ -137,7 +137,7 @@ fn narrow_domain(attr: &mut DomainAttr, hints: Option<&Info>, caps: Caps, versio
     if hints.threading != Threading::Unspec {
         attr.threading = hints.threading;
     }
-    if hints.av_type != AvType::Unspec {
+    if attr.av_type == AvType::Unspec {
         attr.av_type = hints.av_type;
     }
     attr.tclass = hints.tclass;

@@ -273,16 +273,22 @@ fn threads_and_locks_are_not_given_unasked() {
 fn resource_management_and_address_vectors_have_to_agree() {
     let mut other = offer();
     other.domain.resource_mgmt = ResourceMgmt::Disabled;
-    other.domain.av_type = AvType::Table;
+    other.domain.av_type = AvType::Map;
     let asked = hints(|h| {
         h.domain.resource_mgmt = ResourceMgmt::Enabled;
-        h.domain.av_type = AvType::Map;
+        h.domain.av_type = AvType::Table;
     });
     let refused = match_info(&other, Some(&asked), V2_6).unwrap_err();
     let fields: Vec<&str> = refused.iter().map(Reason::field).collect();
     assert_eq!(fields, ["domain_attr.resource_mgmt", "domain_attr.av_type"]);
     let info = fit(|h| h.domain.av_type = AvType::Map).unwrap();
     assert_eq!(info.domain.av_type, AvType::Map);
+    // Open MPI 4.1 asks for FI_AV_MAP whatever there is.
+    let mut tables = offer();
+    tables.domain.av_type = AvType::Table;
+    let asked = hints(|h| h.domain.av_type = AvType::Map);
+    let info = match_info(&tables, Some(&asked), V2_6).unwrap();
+    assert_eq!(info.domain.av_type, AvType::Table);
 }
 
 #[test]
