@@ -163,6 +163,11 @@ fn datagrams(at: &Hardware, params: &Params) -> Info {
     info
 }
 
+/// What applications have to obey whose memory peers reach; FI_MR_BASIC is the old name of these three (fi_mr(3)).
+const TARGETS: MrMode = MrMode::VIRT_ADDR
+    .union(MrMode::ALLOCATED)
+    .union(MrMode::PROV_KEY);
+
 /// Describes what both kinds have in common.
 fn any(at: &Hardware, params: &Params, kind: EpType, fabric: &str) -> Info {
     let sends = Caps::MSG | Caps::SEND;
@@ -228,7 +233,7 @@ fn domain(at: &Hardware) -> DomainAttr {
         control_progress: Progress::Auto,
         data_progress: Progress::Auto,
         resource_mgmt: ResourceMgmt::Disabled,
-        mr_mode: MrMode::LOCAL | MrMode::VIRT_ADDR | MrMode::ALLOCATED | MrMode::PROV_KEY,
+        mr_mode: MrMode::LOCAL | TARGETS | MrMode::BASIC,
         mr_key_size: KEY,
         cq_data_size: DATA,
         cq_cnt: attributes.max_cq,

@@ -24,6 +24,14 @@ static inline uint64_t mixed(uint64_t x)
 	return x ^ x >> 31;
 }
 
+/* What OLD_MODE asks for: FI_MR_BASIC, or nothing, which the interface before 1.5 took for it. */
+static inline int old_mode(void)
+{
+	const char *mode = getenv("OLD_MODE");
+
+	return !mode ? -1 : strcmp(mode, "basic") ? 0 : FI_MR_BASIC;
+}
+
 /* Hints for reliable datagrams of this fabric, to be completed by the program. */
 static inline struct fi_info *efa_hints(const char *fabric, uint64_t caps)
 {
@@ -33,6 +41,8 @@ static inline struct fi_info *efa_hints(const char *fabric, uint64_t caps)
 	hints->caps = caps;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	if (old_mode() >= 0)
+		hints->domain_attr->mr_mode = old_mode();
 	hints->fabric_attr->prov_name = strdup("efa");
 	hints->fabric_attr->name = strdup(fabric);
 	return hints;
@@ -41,6 +51,8 @@ static inline struct fi_info *efa_hints(const char *fabric, uint64_t caps)
 /* Takes the first endpoint that is offered for the hints, which are freed. */
 static inline void efa_select(struct node *node, struct fi_info *hints)
 {
-	expect("fi_getinfo", fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &node->info));
+	uint32_t version = old_mode() == 0 ? FI_VERSION(1, 4) : FI_VERSION(1, 17);
+
+	expect("fi_getinfo", fi_getinfo(version, NULL, NULL, 0, hints, &node->info));
 	fi_freeinfo(hints);
 }

@@ -144,6 +144,22 @@ fn old_applications_do_not_let_devices_read() {
     assert_eq!(requested(&outcome, "reads"), 0, "{outcome}");
 }
 
+/// FI_MR_BASIC is the old name of what efa asks of applications whose memory is reached; before version 1.5 of the interface no mode at all meant the same.
+#[test]
+fn applications_with_old_registration_modes_reach_memory() {
+    let (ours, c) = (
+        require!(Library::under_test()),
+        require!(Library::mpich_wheel()),
+    );
+    for mode in ["basic", "none"] {
+        for ends in [[&ours, &ours], [&ours, &c]] {
+            let variables = [("OLD_MODE", mode)];
+            let outcome = require!(order_with(ends, UNRULY, (5, 1), "access", &variables, ""));
+            expect_all_in_order(&outcome, 5);
+        }
+    }
+}
+
 /// Where no more memory can be registered, what is to be read is copied, or sent. The log says which.
 #[test]
 fn messages_and_accesses_without_room_for_registrations() {
