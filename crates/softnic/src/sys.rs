@@ -83,8 +83,18 @@ impl Socket {
     /// Receives a packet, and returns its length.
     ///
     /// # Errors
-    /// `WouldBlock` if there is none now, `UnexpectedEof` if the other end is gone.
+    /// `WouldBlock` if there is none now, `UnexpectedEof` if the other end is gone and all that it has sent is received.
     pub(crate) fn receive(&self, packet: &mut [u8]) -> io::Result<usize> {
+        match self.receive_once(packet) {
+            // An end that closes with packets unread is reported once, before those that it has sent.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                self.receive_once(packet)
+            }
+            received => received,
+        }
+    }
+
+    fn receive_once(&self, packet: &mut [u8]) -> io::Result<usize> {
         // SAFETY: the kernel writes no more than the slice has room for.
         let received =
             unsafe { libc::recv(self.fd(), packet.as_mut_ptr().cast(), packet.len(), 0) };
@@ -270,4 +280,30 @@ pub(crate) fn succeed(result: libc::c_int) -> io::Result<libc::c_int> {
         return Err(io::Error::last_os_error());
     }
     Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_end_has_sent_arrives_though_it_closes_with_packets_unread() {
+        let path = std::env::temp_dir().join(format!("softnic-sys-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = Socket::listen(&path).expect("a path that is free");
+        let ours = Socket::connect(&path).expect("a listener");
+        let theirs = listener.accept().expect("a connection");
+        std::fs::remove_file(&path).expect("a socket");
+        ours.send(b"unread").expect("room");
+        theirs.send(b"one").expect("room");
+        theirs.send(b"two").expect("room");
+        drop(theirs);
+        let mut packet = [0; 8];
+        for sent in [&b"one"[..], b"two"] {
+            let len = ours.receive(&mut packet).expect("a packet");
+            assert_eq!(&packet[..len], sent);
+        }
+        let end = ours.receive(&mut packet).expect_err("an end");
+        assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
+    }
 }
