@@ -18,8 +18,11 @@ pub trait Socket {
     /// Bytes that are read while long messages come: little more than a header, so that their bodies are not copied.
     const NARROW_LEN: usize;
 
-    /// Bytes that may be held back, to leave together. Less costs more calls; more, and the receiver has nothing to do for too long.
+    /// Bytes that may be held back, to leave together, with one more frame. Less costs more calls; more, and the receiver has nothing to do for too long.
     const HELD_BACK: usize;
+
+    /// Longest body that may be held back: longer ones are not worth copying.
+    const HELD_BODY: usize;
 
     /// Sends bytes; returns how many it took.
     ///

@@ -13,7 +13,7 @@ use crate::cm::Negotiated;
 use crate::id_map::{EncodeError, IdMap};
 use crate::rx::{Fault, LARGE_LEN, Progress, Rx};
 use crate::socket::Socket;
-use crate::tx::{Body, Taken, Tx};
+use crate::tx::{Body, Coalescing, Taken, Tx};
 
 /// The frames of a connection.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl<H: SendingHalf> Stream<H> {
         self.half.socket()
     }
 
-    /// Posts a frame; with `more`, a short one is held back until [`Stream::flush`]. `Ok(Err(_))` is for the engine.
+    /// Posts a frame, or holds it back until [`Stream::flush`]. `Ok(Err(_))` is for the engine.
     ///
     /// # Errors
     /// The connection has to end.
@@ -83,7 +83,7 @@ impl<H: SendingHalf> Stream<H> {
         &mut self,
         frame: &Frame<'_>,
         token: TxToken,
-        more: bool,
+        coalescing: Coalescing,
     ) -> Result<Result<Posted, PostError>, Broken> {
         if self.blocked {
             return Ok(Err(PostError::Again));
@@ -129,7 +129,7 @@ impl<H: SendingHalf> Stream<H> {
             transmit_complete: frame.transmit_complete,
         };
         let header = &bytes[..header_len];
-        let taken = self.with_tx(|tx, socket| tx.post(socket, header, body, more));
+        let taken = self.with_tx(|tx, socket| tx.post(socket, header, body, coalescing));
         let posted = match taken {
             Ok(Taken::Later) => return Ok(Err(PostError::Again)),
             Ok(Taken::Done) => Posted::Done,

@@ -9,6 +9,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use oxifabric_tcp_stream::tx::Coalescing;
+
 /// Whether a poll of the endpoint is under way, for its connections to see. All of them are used under the endpoint's lock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PollUnderway(Arc<AtomicBool>);
@@ -112,9 +114,14 @@ impl Coalescer {
 
     /// Returns whether a frame is held back. `run` is what was posted to the same peer before.
     #[inline]
-    pub(crate) fn coalesces(&self, run: &mut PostRun) -> bool {
+    pub(crate) fn coalesces(&self, run: &mut PostRun) -> Coalescing {
         let goes_on = run.goes_on(self.turn);
-        self.wanted && (self.polling.get() || (goes_on && !self.sleeps))
+        match self.wanted {
+            true if goes_on && !self.sleeps => Coalescing::Medium,
+            // To copy a longer body pays only if another one follows.
+            true if self.polling.get() => Coalescing::Short,
+            _ => Coalescing::Off,
+        }
     }
 }
 
@@ -126,7 +133,8 @@ mod tests {
     fn post(coalescer: &mut Coalescer, run: &mut PostRun, frames: u32) -> usize {
         coalescer.begin();
         coalescer.end();
-        (0..frames).filter(|_| !coalescer.coalesces(run)).count()
+        let leaves = |_: &u32| coalescer.coalesces(run) == Coalescing::Off;
+        (0..frames).filter(leaves).count()
     }
 
     #[test]
@@ -136,7 +144,7 @@ mod tests {
         assert_eq!(post(&mut coalescer, &mut a, 1), 1);
         assert_eq!(post(&mut coalescer, &mut a, 2), 2);
         assert_eq!(post(&mut coalescer, &mut a, 64), 2);
-        assert!(!coalescer.coalesces(&mut b), "another peer");
+        assert_eq!(coalescer.coalesces(&mut b), Coalescing::Off, "another peer");
     }
 
     #[test]
@@ -155,9 +163,13 @@ mod tests {
         let mut coalescer = Coalescer::new(true);
         let mut run = PostRun::default();
         coalescer.begin();
-        assert!(coalescer.coalesces(&mut run));
+        assert_eq!(coalescer.coalesces(&mut run), Coalescing::Short);
         coalescer.end();
-        assert!(!coalescer.coalesces(&mut run));
+        assert_eq!(coalescer.coalesces(&mut run), Coalescing::Off);
+        coalescer.begin();
+        let all = [(); 4].map(|()| coalescer.coalesces(&mut run));
+        let (short, medium) = (Coalescing::Short, Coalescing::Medium);
+        assert_eq!(all, [short, short, medium, medium]);
     }
 
     #[test]
@@ -165,7 +177,7 @@ mod tests {
         let mut coalescer = Coalescer::new(true);
         let mut run = PostRun::default();
         coalescer.note_sleep();
-        assert!((0..5).all(|_| !coalescer.coalesces(&mut run)));
+        assert!((0..5).all(|_| coalescer.coalesces(&mut run) == Coalescing::Off));
         assert_eq!(post(&mut coalescer, &mut run, 3), 1);
     }
 
@@ -175,6 +187,6 @@ mod tests {
         let mut run = PostRun::default();
         assert_eq!(post(&mut coalescer, &mut run, 5), 5);
         coalescer.begin();
-        assert!(!coalescer.coalesces(&mut run));
+        assert_eq!(coalescer.coalesces(&mut run), Coalescing::Off);
     }
 }

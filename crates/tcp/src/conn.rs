@@ -201,7 +201,7 @@ mod tests {
 
     fn post(conn: &mut Conn, id: u32, body: &Iov) {
         let frame = Frame::whole(message(id, body.len()), body);
-        let posted = conn.stream.post(&frame, TxToken(id), false);
+        let posted = conn.stream.post(&frame, TxToken(id), tx::Coalescing::Off);
         assert!(matches!(posted, Ok(Ok(Posted::Done))), "{posted:?}");
     }
 
@@ -243,7 +243,7 @@ mod tests {
             transmit_complete: false,
         };
         let tx = &mut half.shared_tx.tx.lock().half;
-        let taken = tx.post(&*half.socket, &[0; 24], body, true);
+        let taken = tx.post(&*half.socket, &[0; 24], body, tx::Coalescing::Short);
         assert_eq!(taken, Ok(tx::Taken::Done));
         let needs_flusher = half.needs_flusher(tx);
         if polling {

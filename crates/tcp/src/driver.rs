@@ -9,6 +9,7 @@ use oxifabric_engine::{Frame, Limits, PostError, Posted, Sink, TxToken};
 use oxifabric_provider::log;
 use oxifabric_tcp_stream::limits::{UNKNOWN, limits};
 use oxifabric_tcp_stream::stream::Broken;
+use oxifabric_tcp_stream::tx::Coalescing;
 use oxifabric_types::{Errno, PeerId};
 
 use crate::cm::{Negotiated, PeerState, Retry};
@@ -114,12 +115,15 @@ impl ConnDriver {
             self.mark(conns, Due::WRITABLE);
             return Some(Err(PostError::Again));
         }
-        let more = frame.more || conns.coalescer.coalesces(&mut conn.posts);
-        match conn.stream.post(frame, token, more) {
+        let coalescing = match frame.more {
+            true => Coalescing::Medium,
+            false => conns.coalescer.coalesces(&mut conn.posts),
+        };
+        match conn.stream.post(frame, token, coalescing) {
             Ok(Ok(posted)) => {
                 conn.unconfirmed = true;
                 conns.unconfirmed = true;
-                if more && !self.held && conn.stream.holds_back() {
+                if !self.held && conn.stream.holds_back() {
                     self.held = true;
                     conns.held.push(self.id);
                 }

@@ -13,6 +13,7 @@ use oxifabric_tcp_stream::cm::{
 use oxifabric_tcp_stream::limits::{UNKNOWN, limits};
 use oxifabric_tcp_stream::rx::{Fault, Progress, Turn, errno_of};
 use oxifabric_tcp_stream::stream::{Broken, Stream};
+use oxifabric_tcp_stream::tx::Coalescing;
 use oxifabric_types::{Errno, Instant, PeerId};
 
 use crate::socket::{Half, Socket};
@@ -106,7 +107,11 @@ impl Conn {
         let State::Ready(stream) = &mut self.state else {
             return None;
         };
-        Some(match stream.post(frame, token, more) {
+        let coalescing = match more {
+            true => Coalescing::Short,
+            false => Coalescing::Off,
+        };
+        Some(match stream.post(frame, token, coalescing) {
             Ok(Err(PostError::Again)) => {
                 self.wanted = true;
                 Err(PostError::Again)

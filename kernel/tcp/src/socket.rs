@@ -110,6 +110,7 @@ impl stream::Socket for Socket {
     const NARROW_LEN: usize = 32;
     // With a header and a short body behind it, it is still below SURE.
     const HELD_BACK: usize = SURE / 2;
+    const HELD_BODY: usize = SURE / 4;
 
     fn send(&self, bytes: &[u8]) -> Result<usize, Errno> {
         let mut piece = [Piece {

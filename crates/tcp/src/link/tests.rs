@@ -1,5 +1,6 @@
 //! Links over loopback: two or three endpoints in one thread, polled in turn. The tests set the time.
 
+mod coalescing;
 mod endings;
 mod faults;
 mod identity;

@@ -380,7 +380,8 @@ impl oxifabric_tcp_stream::Socket for Socket {
     const READ_AHEAD: usize = 24 * 1024;
     const LONG_LEN: usize = 12 * 1024;
     const NARROW_LEN: usize = 256;
-    const HELD_BACK: usize = 20 * 1024;
+    const HELD_BACK: usize = 64 * 1024;
+    const HELD_BODY: usize = 32 * 1024;
 
     #[inline]
     fn send(&self, bytes: &[u8]) -> Result<usize, Errno> {

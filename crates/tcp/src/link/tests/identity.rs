@@ -1,5 +1,7 @@
 //! Requests in the name of a peer that has a connection.
 
+use oxifabric_tcp_stream::tx::Coalescing;
+
 use super::*;
 use crate::sys::testing::forget;
 
@@ -71,7 +73,7 @@ fn a_live_connection_is_not_replaced_and_serves_on() {
     let posted = conn
         .expect("a connection")
         .stream
-        .post(&frame, TxToken(5), false);
+        .post(&frame, TxToken(5), Coalescing::Off);
     assert!(matches!(posted, Ok(Ok(Posted::Done))));
     case.until(|case| !case.a.sink.arrived.is_empty());
     assert_eq!(

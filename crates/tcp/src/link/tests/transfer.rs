@@ -61,49 +61,6 @@ fn parts_of_a_body_are_events() {
 }
 
 #[test]
-fn what_follows_two_frames_waits_for_the_next_poll() {
-    let (mut a, mut b, to_b, _) = pair(V4);
-    a.poll();
-    for id in 0..3 {
-        let posted = a.try_post(to_b, message(id, 0), &Iov::empty());
-        assert_eq!(posted, Ok(Posted::Done));
-        assert_eq!(a.link.holds_back(), id > 1, "frame {id}");
-    }
-    a.poll();
-    assert!(!a.link.holds_back());
-    assert!(a.link.arm());
-    for id in 3..5 {
-        let posted = a.try_post(to_b, message(id, 0), &Iov::empty());
-        assert_eq!(posted, Ok(Posted::Done));
-        assert!(!a.link.holds_back(), "a thread may sleep: {id}");
-    }
-    drive(&mut a, &mut b, |_, b| b.sink.arrived.len() == 5);
-    for id in 0..5 {
-        let tag = b.pop().expect("it is there").0.tag;
-        assert_eq!(tag, message(id, 0).tag);
-    }
-}
-
-#[test]
-fn the_end_of_a_large_body_waits_for_what_fills_its_segment() {
-    let (mut a, mut b, to_b, _) = pair(V4);
-    a.poll();
-    let len = 65_536;
-    let (body, bytes) = pattern(&[len], 2);
-    for id in 0..3 {
-        let posted = a.try_post(to_b, message(id, len), &body);
-        assert_eq!(posted, Ok(Posted::Done));
-        assert_eq!(a.link.holds_back(), id > 1, "message {id}");
-    }
-    a.poll();
-    assert!(!a.link.holds_back());
-    drive(&mut a, &mut b, |_, b| b.sink.arrived.len() == 3);
-    while let Some((_, got)) = b.pop() {
-        assert!(got == bytes);
-    }
-}
-
-#[test]
 fn large_bodies_wait_for_a_poll_after_a_burst() {
     let (mut a, mut b, to_b, _) = pair(V4);
     a.poll();
@@ -130,43 +87,6 @@ fn large_bodies_wait_for_a_poll_after_a_burst() {
 }
 
 #[test]
-fn what_is_held_back_for_long_leaves_without_a_poll() {
-    let (mut a, mut b, to_b, _) = pair(V4);
-    for _ in 0..3 {
-        a.poll();
-        for id in 0..3 {
-            let posted = a.try_post(to_b, message(id, 0), &Iov::empty());
-            assert_eq!(posted, Ok(Posted::Done));
-        }
-        assert!(a.link.holds_back());
-        let start = Clock::now();
-        while b.sink.arrived.len() < 3 {
-            b.poll();
-            assert!(start.elapsed() < WATCHDOG, "it was forgotten");
-        }
-        b.sink.arrived.clear();
-    }
-}
-
-#[test]
-fn what_a_full_socket_did_not_take_leaves_without_a_poll() {
-    let (mut a, mut b, to_b, _) = pair(V4);
-    let (body, _) = pattern(&[1000], 6);
-    let taken = (0..).take_while(|id| a.try_post(to_b, message(*id, 1000), &body).is_ok());
-    let taken = taken.count();
-    assert!(!a.link.idle(), "the last one waits for room");
-    let start = Clock::now();
-    while b.sink.arrived.len() < taken {
-        b.poll();
-        let arrived = b.sink.arrived.len();
-        assert!(start.elapsed() < WATCHDOG, "{arrived} of {taken} arrived");
-    }
-    drive(&mut a, &mut b, |a, _| a.link.idle());
-    let posted = post(&mut a, &mut b, to_b, message(1, 0), &Iov::empty());
-    assert_eq!(posted, Posted::Done);
-}
-
-#[test]
 fn transient_memory_is_copied() {
     let (mut a, mut b, to_b, _) = pair(V4);
     let len = 16 << 20;
@@ -185,36 +105,6 @@ fn transient_memory_is_copied() {
     body.write(0, &vec![0; len]);
     drive(&mut a, &mut b, |_, b| !b.sink.arrived.is_empty());
     assert!(b.pop().is_some_and(|(_, got)| got == bytes));
-}
-
-#[test]
-fn frames_with_more_to_come_leave_together() {
-    let (mut a, mut b, to_b, _) = pair(V4);
-    let (body, bytes) = pattern(&[32], 5);
-    for id in 0..10 {
-        let frame = Frame {
-            header: message(id, 16),
-            body: &body,
-            offset: 16,
-            len: 16,
-            targets: &[],
-            transient: false,
-            transmit_complete: false,
-            more: true,
-        };
-        assert_eq!(a.link.post(to_b, frame, TxToken(id)), Ok(Posted::Done));
-    }
-    b.poll();
-    assert!(!a.link.arm(), "it would sleep on what it holds back");
-    assert!(b.sink.arrived.is_empty());
-    a.link.flush();
-    drive(&mut a, &mut b, |_, b| b.sink.arrived.len() == 10);
-    assert!(
-        b.sink
-            .arrived
-            .iter()
-            .all(|(.., got)| got[..] == bytes[16..])
-    );
 }
 
 #[test]
