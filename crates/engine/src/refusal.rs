@@ -19,10 +19,11 @@ impl Engine {
         targets: &[Target],
         access: Flags,
     ) -> Result<Iov, Errno> {
-        match out.region(targets, access) {
-            Err(Errno::NOKEY) => out.guarded_region(from, targets, access),
-            region => region,
+        let mut region = out.region(targets, access);
+        if matches!(region, Err(Errno::NOKEY)) {
+            region = out.guarded_region(from, targets, access);
         }
+        region
     }
 
     /// Returns what becomes of an access that is refused; `None` if its initiator is answered with the error.
