@@ -19,11 +19,23 @@ impl Engine {
         targets: &[Target],
         access: Flags,
     ) -> Result<Iov, Errno> {
-        let mut region = out.region(targets, access);
-        if matches!(region, Err(Errno::NOKEY)) {
-            region = out.guarded_region(from, targets, access);
+        let mut found = out.region(targets, access);
+        Self::look_for_guarded(out, from, targets, access, &mut found);
+        found
+    }
+
+    /// Looks where [`Completions::region`] has not found it by its key.
+    #[inline(always)]
+    pub(crate) fn look_for_guarded(
+        out: &mut impl Completions,
+        from: PeerId,
+        targets: &[Target],
+        access: Flags,
+        found: &mut Result<Iov, Errno>,
+    ) {
+        if matches!(found, Err(Errno::NOKEY)) {
+            *found = out.guarded_region(from, targets, access);
         }
-        region
     }
 
     /// Returns what becomes of an access that is refused; `None` if its initiator is answered with the error.

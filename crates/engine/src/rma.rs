@@ -315,7 +315,9 @@ impl Engine {
             return self.write_nowhere(arrival);
         }
         // It is used where it was put together: a copy would wait for all stores before it.
-        let found = Self::region(out, arrival.from, targets, Flags::REMOTE_WRITE);
+        let mut found = out.region(targets, Flags::REMOTE_WRITE);
+        let from = arrival.from;
+        Self::look_for_guarded(out, from, targets, Flags::REMOTE_WRITE, &mut found);
         let region = match &found {
             Ok(region) if region.len() == arrival.len => region,
             Ok(_) => return Placement::Refuse,
