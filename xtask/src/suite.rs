@@ -51,7 +51,7 @@ pub(crate) fn run(machine: Machine) -> ExitCode {
     machine::install_packages();
     // Mostly waits for the network, and is wanted by the trials.
     let mpich = thread::spawn(install_mpich);
-    // The linker optimises for minutes on one processor; the lints and the documentation have the other one.
+    // The linker optimises for minutes on one processor; what comes before the first test has the other one.
     let layout = thread::spawn(laid_out);
     let mut all = format_and_lints();
     all += documentation(
@@ -60,6 +60,10 @@ pub(crate) fn run(machine: Machine) -> ExitCode {
         "--workspace --document-private-items",
     );
     all += documentation("users", "", "--package oxifabric");
+    all += step(
+        "tests of the crates are built",
+        &mut cargo(&format!("test --quiet --workspace {APART} --no-run")),
+    );
     let (tally, library) = match layout.join() {
         Ok(laid_out) => laid_out,
         Err(_) => (Tally::failure("layout", &[]), None),
