@@ -162,26 +162,15 @@ impl Tx {
     /// Sends what fills segments of what is held back, or all of it where many frames wait or segments need not be full.
     fn flush_full<S: Socket>(&mut self, socket: &S) -> Result<(), Errno> {
         let waiting = self.backlog.len();
-        let (segment, limit) = match self.segment {
-            Some(segment) => (segment.get(), S::HELD_BACK / segment * segment.get()),
-            None => (1, S::HELD_BACK),
-        };
         if self.frames >= MANY {
             return self.flush(socket);
         }
+        let segment = self.segment.map_or(1, NonZeroUsize::get);
+        let limit = S::HELD_BACK - S::HELD_BACK % segment;
         if waiting < limit.max(segment) {
             return Ok(());
         }
-        let full = waiting - waiting % segment;
-        let count = or_none(socket.send(&self.backlog[..full]))?;
-        if count < full {
-            self.sent = count;
-            self.blocked = true;
-            return Ok(());
-        }
-        self.backlog.drain(..full);
-        self.frames = u32::from(full < waiting);
-        Ok(())
+        self.send_up_to(socket, waiting - waiting % segment)
     }
 
     /// Returns the result of a post whose frame is in the socket, or the rest of it in the backlog.
@@ -226,14 +215,25 @@ impl Tx {
     /// As [`Tx::post`].
     #[inline]
     pub fn flush(&mut self, socket: &impl Socket) -> Result<(), Errno> {
-        let rest = &self.backlog[self.sent..];
+        self.send_up_to(socket, self.backlog.len())
+    }
+
+    /// Sends the backlog up to `end`. Where the socket does not take all of that, it is full.
+    #[inline]
+    fn send_up_to(&mut self, socket: &impl Socket, end: usize) -> Result<(), Errno> {
+        let wanted = &self.backlog[self.sent..end];
         self.overdue = false;
-        match socket.send(rest) {
-            Ok(count) if count == rest.len() => self.clear(),
-            result => {
-                self.sent += or_none(result)?;
-                self.blocked = true;
-            }
+        let count = or_none(socket.send(wanted))?;
+        if count < wanted.len() {
+            self.sent += count;
+            self.blocked = true;
+        } else if end == self.backlog.len() {
+            self.clear();
+        } else {
+            // What is left is the end of the last frame.
+            self.backlog.drain(..end);
+            self.sent = 0;
+            self.frames = 1;
         }
         Ok(())
     }

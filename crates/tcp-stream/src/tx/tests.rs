@@ -26,7 +26,7 @@ impl Kept {
 
     fn take(&self, bytes: &[u8]) -> Result<usize, Errno> {
         let count = bytes.len().min(self.room.get());
-        if count < bytes.len().min(1) {
+        if count == 0 && !bytes.is_empty() {
             return Err(Errno::AGAIN);
         }
         self.room.set(self.room.get() - count);
