@@ -170,12 +170,6 @@ fn mpi4py_on_mpich_over_efa() {
     require!(mpi4py_over_efa(2, 1, 300));
 }
 
-/// Without delays, which more ranks than processors have anyway.
-#[test]
-fn mpi4py_on_mpich_over_efa_4() {
-    require!(mpi4py_over_efa(4, 2, 0));
-}
-
 mod large {
     use super::*;
 
@@ -189,6 +183,12 @@ mod large {
         mpi4py_on_debian_open_mpi_over_tcp: Mpi::Open, "tcp", 2;
         mpi4py_on_open_mpi_5_over_tcp: Mpi::Open5, "tcp", 2;
         mpi4py_on_open_mpi_5_over_tcp_4: Mpi::Open5, "tcp", 4;
+    }
+
+    /// Without delays, which more ranks than processors have anyway.
+    #[test]
+    fn mpi4py_on_mpich_over_efa_4() {
+        require!(mpi4py_over_efa(4, 2, 0));
     }
 
     macro_rules! benchmarks {

@@ -27,8 +27,8 @@ macro_rules! every_size {
 }
 
 every_size! {
-    a_thousand_messages_of_every_size_over_tcp: "tcp", "-e rdm -I 1000";
-    a_thousand_messages_of_every_size_over_shm: "shm", "-e rdm -I 1000";
+    messages_of_every_size_over_tcp: "tcp", "-e rdm -I 100";
+    messages_of_every_size_over_shm: "shm", "-e rdm -I 100";
     tagged_messages_of_every_size_over_tcp: "tcp", "-e rdm -I 10 -m tagged";
     tagged_messages_of_every_size_over_shm: "shm", "-e rdm -I 10 -m tagged";
     messages_of_every_size_over_a_connection: "tcp", "-e msg -I 100";
