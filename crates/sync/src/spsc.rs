@@ -47,7 +47,13 @@ pub struct Layout {
 }
 
 /// Bodies start at multiples of this many bytes, so that no two share a cache line.
-const BODY_ALIGN: u64 = 64;
+const BODY_ALIGN: u64 = LINE as u64;
+
+/// Length of a cache line.
+const LINE: usize = 64;
+
+/// Longest body that is prefetched as a whole before its cell is there, or before it is written.
+const SHORT_BODY: usize = 256;
 
 impl Layout {
     /// Describes a lane of `cells` cells and `bytes` bytes for bodies; `None` unless both are powers of two, at

@@ -54,7 +54,7 @@ impl Conn {
     /// Returns whether the stalled message lacks something that only the other side could send: it would keep the
     /// connection as long as the application has no room for it, and never be complete.
     fn is_cut_short(&self) -> bool {
-        let Some((header, ring_len)) = self.rx.peek().and_then(|cell| outline(&cell)) else {
+        let Some((header, ring_len)) = self.rx.peek_ahead(0).and_then(|cell| outline(&cell)) else {
             return false;
         };
         if is_rts(header.kind) || asks(header.kind) {

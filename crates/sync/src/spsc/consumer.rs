@@ -3,16 +3,14 @@
 use core::sync::atomic::Ordering;
 
 use super::memory::{Memory, RawMemory, Word};
-use super::{Cell, Corrupt, Layout};
+use super::{Cell, Corrupt, LINE, Layout, SHORT_BODY};
 
-/// Number of cells that are prefetched.
+/// Number of cells by which the prefetch of a cell's line precedes its read.
 const AHEAD: u64 = 2;
 
-/// Longest body that is prefetched before its cell is there.
-const SHORT_BODY: usize = 256;
-
-/// Length of a cache line.
-const LINE: usize = 64;
+/// Number of cells taken without an empty look between them from which on the next ones are prefetched. Before that the producer may be about to
+/// write them, and would have to take the lines back.
+const STREAK: u64 = 4;
 
 /// Takes cells and bodies out of a lane.
 #[derive(Debug)]
@@ -25,6 +23,8 @@ pub struct Consumer<M> {
     /// Bytes of the byte ring that were taken.
     byte_head: u64,
     byte_published: u64,
+    /// Number of cells that were taken when the last look found none.
+    caught_up: u64,
     /// Lines of the next body that are prefetched as long as its cell is not there.
     expected_lines: usize,
 }
@@ -39,6 +39,7 @@ impl<M: Memory> Consumer<M> {
             published: 0,
             byte_head: 0,
             byte_published: 0,
+            caught_up: 0,
             expected_lines: 0,
         }
     }
@@ -62,16 +63,17 @@ impl<M: Memory> Consumer<M> {
 
     /// Returns the next cell without taking it. Its words are read once.
     #[inline(always)]
-    pub fn peek(&self) -> Option<Cell> {
+    pub fn peek(&mut self) -> Option<Cell> {
         let line = self.memory.cell(self.head);
         let first = line[0].load(Ordering::Acquire);
         if first as u32 != self.layout.lap(self.head) {
+            self.caught_up = self.head;
             self.expect_body();
             return None;
         }
-        // While the caller delivers this cell, the next ones are prefetched: in a stream the producer has written them already.
-        for next in 1..=AHEAD {
-            self.memory.will_read(self.head.wrapping_add(next));
+        // While the caller delivers this cell, a later one is prefetched: in a stream the producer has written it already.
+        if self.head.wrapping_sub(self.caught_up) >= STREAK {
+            self.memory.will_read(self.head.wrapping_add(AHEAD));
         }
         Some(cell_of(first, line))
     }

@@ -35,9 +35,9 @@ pub trait Memory {
         let _ = position;
     }
 
-    /// Hints that the line of bodies at this offset will be written soon.
-    fn will_write_body(&self, offset: usize) {
-        let _ = offset;
+    /// Hints that so many lines of bodies from this offset on, up to four, will be written soon.
+    fn will_write_body(&self, offset: usize, lines: usize) {
+        let _ = (offset, lines);
     }
 
     /// Hints that so many lines of bodies from this offset on, up to four, will be read soon.
@@ -159,22 +159,26 @@ impl<K> Memory for RawMemory<K> {
 
     #[inline(always)]
     fn will_read_body(&self, offset: usize, lines: usize) {
-        let first = self.part(offset, 1).0;
-        bring(first);
-        // Without a loop, since vain polls do this. Beyond the ring there is nothing to prefetch, which does no harm.
-        let line = |count: usize| first.wrapping_add(count * size_of::<Line<AtomicU64>>());
-        if lines > 1 {
-            bring(line(1));
-        }
-        if lines > 2 {
-            bring(line(2));
-            bring(line(3));
-        }
+        each_line(self.part(offset, 1).0, lines, bring);
     }
 
     #[inline(always)]
-    fn will_write_body(&self, offset: usize) {
-        take(self.part(offset, 1).0);
+    fn will_write_body(&self, offset: usize, lines: usize) {
+        each_line(self.part(offset, 1).0, lines, take);
+    }
+}
+
+/// Prefetches so many lines, up to four. Without a loop, since vain polls do this. Beyond the ring there is nothing to prefetch, which does no harm.
+#[inline(always)]
+fn each_line(first: *const u8, lines: usize, prefetch: impl Fn(*const u8)) {
+    let line = |count: usize| first.wrapping_add(count * size_of::<Line<AtomicU64>>());
+    prefetch(first);
+    if lines > 1 {
+        prefetch(line(1));
+    }
+    if lines > 2 {
+        prefetch(line(2));
+        prefetch(line(3));
     }
 }
 

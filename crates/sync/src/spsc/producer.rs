@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use super::memory::{Memory, RawMemory, Word};
-use super::{Cell, Corrupt, Layout};
+use super::{Cell, Corrupt, LINE, Layout, SHORT_BODY};
 
 /// Number of cells by which the prefetch of a cell's line precedes its write.
 const AHEAD: u64 = 3;
@@ -95,11 +95,24 @@ impl<M: Memory> Producer<M> {
         self.tail = self.tail.wrapping_add(1);
         if len != 0 {
             self.byte_tail = self.layout.place(self.byte_tail, len).1;
-            let next = self.layout.offset(self.byte_tail);
-            self.memory.will_write_body(next);
+            self.expect_bodies(len);
         }
         if !hold && self.held.is_some() {
             self.publish();
+        }
+    }
+
+    /// Gets lines of bodies that come next into this processor's cache: those of the body after the next one, if they are as short as the last one, so
+    /// that there is time for them to come.
+    #[inline(always)]
+    fn expect_bodies(&self, len: usize) {
+        let next = self.layout.offset(self.byte_tail);
+        match len {
+            0..=SHORT_BODY => {
+                let lines = len.div_ceil(LINE);
+                self.memory.will_write_body(next + lines * LINE, lines);
+            }
+            _ => self.memory.will_write_body(next, 1),
         }
     }
 
