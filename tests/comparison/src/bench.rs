@@ -38,6 +38,10 @@ pub(crate) struct Options {
     /// Measure all sizes from 1 B to 8 MiB with four programs of fabtests, and list those at which the reference is ahead
     #[arg(long)]
     sweep: bool,
+    /// With --sweep: the Intel MPI Benchmarks PingPong, Sendrecv, Allreduce and Alltoall from 8 B to 1 MiB, over shm and tcp, in place of those
+    /// programs
+    #[arg(long, requires = "sweep")]
+    mpi: bool,
     /// Measure threads that share an endpoint, in more processes than there are processors
     #[arg(long, conflicts_with = "sweep")]
     threads: bool,
@@ -50,6 +54,7 @@ impl Options {
     /// Returns the providers that are named, else the usual ones.
     fn providers(&self) -> Vec<String> {
         let usual: &[&str] = match (self.sweep, self.threads) {
+            (true, _) if self.mpi => &["shm", "tcp"],
             (true, _) => &["shm", "tcp", "udp;ofi_rxd"],
             (_, true) => &["shm", "tcp"],
             _ => &["shm", "tcp", DATAGRAMS],
@@ -78,6 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
             providers: &providers,
             rounds: options.rounds.unwrap_or(5),
             scale: if options.short { SHORT } else { options.scale },
+            mpi: options.mpi,
         };
         return sweep.run();
     }

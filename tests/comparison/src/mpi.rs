@@ -5,6 +5,7 @@ use std::error::Error;
 
 use oxifabric_trials::Library;
 use oxifabric_trials::mpi::Mpi;
+use oxifabric_trials::process::Outcome;
 use oxifabric_trials::wheel::INTEL_MPI;
 
 use crate::cores::Cores;
@@ -52,27 +53,65 @@ pub(crate) fn measure(
     provider: &str,
     cores: &Cores,
 ) -> Result<f64, Box<dyn Error>> {
-    let wheel = INTEL_MPI.environment().map_err(|missing| missing.0)?;
-    let launch = Mpi::Intel.launch(library, provider, 2, &wheel.join("bin/IMB-MPI1"));
-    let launch = launch.map_err(|missing| missing.0)?;
-    let launch = launch.args([benchmark]).line(&workload.options);
-    let launch = match cores.pair() {
-        Some([one, other]) => launch.env("I_MPI_PIN_PROCESSOR_LIST", format!("{one},{other}")),
-        None => launch,
-    };
-    let outcome = launch.run();
+    let outcome = run(benchmark, &workload.options, library, provider, cores)?;
     let time = time_of(&outcome.stdout, workload.bytes).filter(|_| outcome.is_success());
     time.ok_or_else(|| outcome.to_string().into())
 }
 
-/// The time in the row of `bytes`: the only one, or the mean of both ranks behind the least and the greatest.
+/// Runs a benchmark over all powers of two from 8 B to 1 MiB, so many times each, and fewer from 32 KiB on; returns bytes and microseconds.
+pub(crate) fn sweep(
+    benchmark: &str,
+    [few, many]: [u32; 2],
+    library: &Library,
+    provider: &str,
+    cores: &Cores,
+) -> Result<Vec<(u64, f64)>, Box<dyn Error>> {
+    let mut all = Vec::new();
+    for (count, sizes) in [(many, "3:14"), (few, "15:20")] {
+        let options = format!("-npmin 2 -iter_policy off -iter {count} -msglog {sizes}");
+        let outcome = run(benchmark, &options, library, provider, cores)?;
+        let times = times(&outcome.stdout).filter(|(bytes, _)| *bytes > 0);
+        let before = all.len();
+        all.extend(times);
+        if !outcome.is_success() || all.len() == before {
+            return Err(outcome.to_string().into());
+        }
+    }
+    Ok(all)
+}
+
+fn run(
+    benchmark: &str,
+    options: &str,
+    library: &Library,
+    provider: &str,
+    cores: &Cores,
+) -> Result<Outcome, String> {
+    let wheel = INTEL_MPI.environment().map_err(|missing| missing.0)?;
+    let launch = Mpi::Intel.launch(library, provider, 2, &wheel.join("bin/IMB-MPI1"));
+    let launch = launch.map_err(|missing| missing.0)?;
+    let launch = launch.args([benchmark]).line(options);
+    let launch = match cores.pair() {
+        Some([one, other]) => launch.env("I_MPI_PIN_PROCESSOR_LIST", format!("{one},{other}")),
+        None => launch,
+    };
+    Ok(launch.run())
+}
+
 fn time_of(stdout: &str, bytes: u64) -> Option<f64> {
-    let bytes = bytes.to_string();
-    stdout.lines().find_map(|line| {
+    let mut rows = times(stdout).filter(|(size, _)| *size == bytes);
+    rows.next().map(|(_, time)| time)
+}
+
+/// The bytes and the time of each row: the only time, or the mean of both ranks behind the least and the greatest.
+fn times(stdout: &str) -> impl Iterator<Item = (u64, f64)> {
+    stdout.lines().filter_map(|line| {
         let words: Vec<_> = line.split_whitespace().collect();
         let column = if words.len() > 4 { 4 } else { 2 };
-        let time = words.get(column)?.parse().ok()?;
-        (words.first() == Some(&bytes.as_str())).then_some(time)
+        Some((
+            words.first()?.parse().ok()?,
+            words.get(column)?.parse().ok()?,
+        ))
     })
 }
 
@@ -88,5 +127,6 @@ mod tests {
         assert_eq!(time_of(one, 8), Some(0.28));
         assert_eq!(time_of(three, 8), Some(0.40));
         assert_eq!(time_of(three, 16), None);
+        assert_eq!(times(three).collect::<Vec<_>>(), [(0, 0.1), (8, 0.4)]);
     }
 }

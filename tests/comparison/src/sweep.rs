@@ -1,14 +1,14 @@
 //! `cargo xtask bench --sweep`: four works over all sizes, on both libraries in turns, and the sizes at which the reference is ahead.
 //!
-//! The programs are those of fabtests where they are; otherwise `speed` of the trials does the same four works. Both print a row
-//! for each size in one run, so a round is one run of each library.
+//! The programs are those of fabtests where they are; otherwise `speed` of the trials does the same four works. With `--mpi` they are
+//! benchmarks of IMB-MPI1 on Intel MPI. All print a row for each size, so a round is a run of each library.
 
 mod report;
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use oxifabric_bench::statistics::{median, range, ratios};
 use oxifabric_bench::units::steps;
@@ -17,6 +17,7 @@ use oxifabric_trials::{Library, library};
 
 use crate::cores::Cores;
 use crate::fabtests;
+use crate::mpi;
 use crate::speed::{self, Speed};
 use report::Report;
 
@@ -33,10 +34,19 @@ pub(crate) struct Sweep<'a> {
     pub(crate) rounds: u32,
     /// Parts of the usual number of messages.
     pub(crate) scale: f64,
+    /// Whether the programs are those of MPI.
+    pub(crate) mpi: bool,
 }
 
-/// A work, as a program of fabtests and as one of `speed`.
-struct Work {
+/// A work over all sizes.
+enum Work {
+    Pair(&'static Pair),
+    /// The Intel MPI Benchmark of this name.
+    Imb(&'static str),
+}
+
+/// A work of two processes, as a program of fabtests and as one of `speed`.
+struct Pair {
     program: &'static str,
     options: &'static str,
     /// How often the program does it at each size.
@@ -48,8 +58,8 @@ struct Work {
     in_turns: bool,
 }
 
-const WORKS: [Work; 4] = [
-    Work {
+const PAIRS: [Pair; 4] = [
+    Pair {
         program: "fi_rdm_tagged_pingpong",
         options: "",
         count: 3_000,
@@ -57,7 +67,7 @@ const WORKS: [Work; 4] = [
         own_count: 20_000,
         in_turns: true,
     },
-    Work {
+    Pair {
         program: "fi_rdm_tagged_bw",
         options: "-W 64",
         count: 1_000,
@@ -65,7 +75,7 @@ const WORKS: [Work; 4] = [
         own_count: 100_000,
         in_turns: false,
     },
-    Work {
+    Pair {
         program: "fi_rma_bw",
         options: "-e rdm -o write",
         count: 500,
@@ -73,7 +83,7 @@ const WORKS: [Work; 4] = [
         own_count: 50_000,
         in_turns: false,
     },
-    Work {
+    Pair {
         program: "fi_rma_bw",
         options: "-e rdm -o read",
         count: 500,
@@ -82,6 +92,12 @@ const WORKS: [Work; 4] = [
         in_turns: false,
     },
 ];
+
+/// Benchmarks of IMB-MPI1.
+const BENCHMARKS: [&str; 4] = ["PingPong", "Sendrecv", "Allreduce", "Alltoall"];
+
+/// How often a benchmark does its work at each size: few times from 32 KiB on.
+const REPETITIONS: [u32; 2] = [600, 4_000];
 
 /// What both libraries need for a message of one size, in microseconds, in each round.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -111,8 +127,8 @@ impl Sweep<'_> {
         let folder = fabtests::folder();
         let mut swept = Vec::new();
         for provider in self.providers {
-            for work in &WORKS {
-                swept.push(self.sweep(work, provider, folder.as_ref()));
+            for work in self.works() {
+                swept.push(self.sweep(&work, provider, folder.as_ref()));
             }
         }
         let report = Report::new(self, &swept);
@@ -130,12 +146,19 @@ impl Sweep<'_> {
         }
     }
 
+    fn works(&self) -> Vec<Work> {
+        match self.mpi {
+            true => BENCHMARKS.into_iter().map(Work::Imb).collect(),
+            false => PAIRS.iter().map(Work::Pair).collect(),
+        }
+    }
+
     /// Runs one work in turns; the library that begins changes with every round.
     fn sweep<'b>(&self, work: &Work, provider: &'b str, folder: Option<&PathBuf>) -> Swept<'b> {
         let mut swept = Swept {
             provider,
             name: work.name(folder.is_some()),
-            in_turns: work.in_turns,
+            in_turns: work.is_in_turns(),
             times: BTreeMap::new(),
             trouble: None,
         };
@@ -166,33 +189,85 @@ impl Sweep<'_> {
         library: &Library,
         folder: Option<&PathBuf>,
     ) -> Result<Vec<Row>, Box<dyn Error>> {
-        let scaled = |count: u32| ((f64::from(count) * self.scale) as u32).max(1);
-        let Some(folder) = folder else {
-            let speed = Speed::new(work.own).map_err(|missing| missing.0)?;
-            let sizes = steps(LONGEST as usize)
-                .iter()
-                .map(usize::to_string)
-                .collect::<Vec<_>>();
-            let options = format!("{} {}", sizes.join(","), scaled(work.own_count));
-            let printed = speed.play(&options, library, provider, self.cores, None)?;
-            return Ok(speed::rows(&printed).collect());
-        };
-        let options = format!("{} -S all -I {}", work.options, scaled(work.count));
-        let mut pair = fabtests::pair(&folder.join(work.program), &options, library, provider);
+        match (work, folder) {
+            (Work::Imb(benchmark), _) => self.play_imb(benchmark, provider, library),
+            (Work::Pair(pair), Some(folder)) => self.play_fabtests(pair, provider, library, folder),
+            (Work::Pair(pair), None) => self.play_speed(pair, provider, library),
+        }
+    }
+
+    fn play_speed(
+        &self,
+        pair: &Pair,
+        provider: &str,
+        library: &Library,
+    ) -> Result<Vec<Row>, Box<dyn Error>> {
+        let speed = Speed::new(pair.own).map_err(|missing| missing.0)?;
+        let sizes = steps(LONGEST as usize)
+            .iter()
+            .map(usize::to_string)
+            .collect::<Vec<_>>();
+        let options = format!("{} {}", sizes.join(","), self.scaled(pair.own_count));
+        let printed = speed.play(&options, library, provider, self.cores, None)?;
+        Ok(speed::rows(&printed).collect())
+    }
+
+    fn play_fabtests(
+        &self,
+        pair: &Pair,
+        provider: &str,
+        library: &Library,
+        folder: &Path,
+    ) -> Result<Vec<Row>, Box<dyn Error>> {
+        let options = format!("{} -S all -I {}", pair.options, self.scaled(pair.count));
+        let mut pair = fabtests::pair(&folder.join(pair.program), &options, library, provider);
         pair.server = self.cores.place(pair.server, 0);
         pair.client = self.cores.place(pair.client, 1);
         let both = pair.run();
         let client = both.client.as_ref().filter(|_| both.is_success());
         Ok(rows(&client.ok_or_else(|| both.to_string())?.stdout))
     }
+
+    fn play_imb(
+        &self,
+        benchmark: &str,
+        provider: &str,
+        library: &Library,
+    ) -> Result<Vec<Row>, Box<dyn Error>> {
+        let counts = REPETITIONS.map(|count| self.scaled(count));
+        let times = mpi::sweep(benchmark, counts, library, provider, self.cores)?;
+        let row = |(bytes, latency_us)| Row {
+            bytes,
+            latency_us,
+            mbytes_per_second: 0.0,
+        };
+        Ok(times.into_iter().map(row).collect())
+    }
+
+    /// Returns how often to do what is usually done `count` times.
+    fn scaled(&self, count: u32) -> u32 {
+        ((f64::from(count) * self.scale) as u32).max(1)
+    }
 }
 
 impl Work {
-    fn name(&self, is_of_fabtests: bool) -> String {
-        match (is_of_fabtests, self.own) {
-            (true, "write" | "read") => format!("{} {}", self.program, self.own),
-            (true, _) => self.program.to_owned(),
+    fn name(&self, with_fabtests: bool) -> String {
+        let pair = match self {
+            Self::Imb(benchmark) => return format!("IMB {benchmark}"),
+            Self::Pair(pair) => pair,
+        };
+        match (with_fabtests, pair.own) {
+            (true, "write" | "read") => format!("{} {}", pair.program, pair.own),
+            (true, _) => pair.program.to_owned(),
             (false, own) => format!("speed {own}"),
+        }
+    }
+
+    /// Whether each message waits for the one before it, so that its time says more than a rate.
+    const fn is_in_turns(&self) -> bool {
+        match self {
+            Self::Imb(_) => true,
+            Self::Pair(pair) => pair.in_turns,
         }
     }
 }
