@@ -19,22 +19,9 @@ impl Engine {
         targets: &[Target],
         access: Flags,
     ) -> Result<Iov, Errno> {
-        let mut found = out.region(targets, access);
-        Self::look_for_guarded(out, from, targets, access, &mut found);
-        found
-    }
-
-    /// Looks where [`Completions::region`] has not found it by its key.
-    #[inline(always)]
-    pub(crate) fn look_for_guarded(
-        out: &mut impl Completions,
-        from: PeerId,
-        targets: &[Target],
-        access: Flags,
-        found: &mut Result<Iov, Errno>,
-    ) {
-        if matches!(found, Err(Errno::NOKEY)) {
-            *found = out.guarded_region(from, targets, access);
+        match out.region(targets, access) {
+            Err(Errno::NOKEY) => out.guarded_region(from, targets, access),
+            region => region,
         }
     }
 

@@ -314,14 +314,10 @@ impl Engine {
         if targets.is_empty() {
             return self.write_nowhere(arrival);
         }
-        // It is used where it was put together: a copy would wait for all stores before it.
-        let mut found = out.region(targets, Flags::REMOTE_WRITE);
-        let from = arrival.from;
-        Self::look_for_guarded(out, from, targets, Flags::REMOTE_WRITE, &mut found);
-        let region = match &found {
+        let region = match Self::region(out, arrival.from, targets, Flags::REMOTE_WRITE) {
             Ok(region) if region.len() == arrival.len => region,
             Ok(_) => return Placement::Refuse,
-            Err(errno) => return self.refuse_access(arrival, false, &Body::Whole(bytes), *errno),
+            Err(errno) => return self.refuse_access(arrival, false, &Body::Whole(bytes), errno),
         };
         region.write(0, bytes);
         if arrival.wants_ack() {

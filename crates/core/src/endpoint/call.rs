@@ -26,7 +26,6 @@ pub(super) struct RecvCall {
 }
 
 /// A read or write of memory of a peer as a call describes it.
-#[derive(Clone, Copy)]
 pub(super) struct Access {
     pub(super) peer: fi_addr_t,
     /// `RMA` with `READ` or `WRITE`, and what the engine wants to know.

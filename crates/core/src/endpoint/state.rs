@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use oxifabric_abi::{FI_ADDR_UNSPEC, fi_addr_t};
 use oxifabric_engine::faults::FaultPlan;
-use oxifabric_engine::{AtomicOp, Completions, Config, Failure, RmaOp, RxOp, Target, TxOp};
+use oxifabric_engine::{AtomicOp, Completions, Config, Failure, RmaOp, RxOp, TxOp};
 use oxifabric_mem::Iov;
 use oxifabric_provider::connection::THE_PEER;
 use oxifabric_provider::device::Device;
 use oxifabric_provider::operations::Operations;
 use oxifabric_types::{Errno, Flags, PeerId};
 
-use super::call::{Access, RecvCall, SendCall};
+use super::call::{RecvCall, SendCall};
 use super::connection::Reports;
 use super::dispatch::CompletionDispatch;
 use super::loop_clock::LoopClock;
@@ -139,26 +139,13 @@ impl<D: Device> EndpointState<D> {
         sent
     }
 
-    /// Starts a read or write of memory of a peer. What the call describes is put together only here, where it stays: a copy of what was just written in
-    /// other pieces would wait for all stores before it, those to memory that a peer's processor holds included.
+    /// Starts a read or write of memory of `peer`; the peer of `op` is filled in.
     ///
     /// # Errors
     /// As [`EndpointState::send`].
     #[inline]
-    pub(super) fn access(
-        &mut self,
-        access: &Access,
-        body: impl Lend,
-        targets: &[Target],
-    ) -> Result<(), Errno> {
-        let op = RmaOp {
-            peer: self.target(access.peer, Call::Access(access.flags))?,
-            targets,
-            body: body.lend(),
-            data: access.data,
-            flags: access.flags,
-            context: access.context.addr(),
-        };
+    pub(super) fn access(&mut self, peer: fi_addr_t, mut op: RmaOp<'_>) -> Result<(), Errno> {
+        op.peer = self.target(peer, Call::Access(op.flags))?;
         let begun = self.operations.access(&mut self.device, &mut self.out, op);
         self.note_posted();
         if begun == Err(Errno::AGAIN) {

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 
 use libc::iovec;
 use oxifabric_abi::fid_ep;
-use oxifabric_engine::Target;
+use oxifabric_engine::{RmaOp, Target};
 use oxifabric_mem::Iov;
 use oxifabric_provider::device::{Device, Provider};
-use oxifabric_types::{Errno, Flags};
+use oxifabric_types::{Errno, Flags, PeerId};
 
 use super::call::{Access, RecvCall, SendCall};
 use super::defaults::DirectionFlags;
@@ -66,7 +66,7 @@ impl<P: Provider> Endpoint<P> {
             return failed(Errno::INVAL);
         };
         let len = body.len() as u64;
-        self.start_access(access, body, &[Target { addr, len, key }])
+        self.start_access(access, body.lend(), &[Target { addr, len, key }])
     }
 
     /// Starts a read or write of several pieces; returns what the call returns. Both sides name equally many bytes.
@@ -87,7 +87,7 @@ impl<P: Provider> Endpoint<P> {
     }
 
     #[inline(always)]
-    fn start_access(&self, access: &Access, body: impl Lend, targets: &[Target]) -> isize {
+    fn start_access(&self, access: &Access, body: Iov, targets: &[Target]) -> isize {
         let longest = match access.flags.contains(Flags::INJECT) {
             false => &self.sizes.max_rma,
             true => &self.sizes.inject_rma,
@@ -100,10 +100,18 @@ impl<P: Provider> Endpoint<P> {
         if !self.may_use(&body, access.flags) {
             return failed(Errno::INVAL);
         }
-        if access.flags.contains(Flags::TRIGGER) {
-            return self.defer_access(access, body.lend(), targets);
+        let op = RmaOp {
+            peer: PeerId::ANY,
+            targets,
+            body,
+            data: access.data,
+            flags: access.flags,
+            context: access.context.addr(),
+        };
+        if op.flags.contains(Flags::TRIGGER) {
+            return self.defer_access(access.peer, &op, access.context);
         }
-        match self.state.lock().access(access, body, targets) {
+        match self.state.lock().access(access.peer, op) {
             Ok(()) => 0,
             Err(errno) => failed(errno),
         }

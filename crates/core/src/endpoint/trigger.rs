@@ -4,13 +4,13 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 
 use oxifabric_abi::{FI_TRIGGER_THRESHOLD, fi_triggered_context};
-use oxifabric_engine::{AtomicOp, Completion, Completions, Failure, Target};
+use oxifabric_engine::{AtomicOp, Completion, Completions, Failure, RmaOp, Target};
 use oxifabric_mem::Iov;
 use oxifabric_provider::device::Provider;
 use oxifabric_types::{Caps, Errno, Flags, PeerId};
 
 use super::Endpoint;
-use super::call::{Access, RecvCall, SendCall};
+use super::call::{RecvCall, SendCall};
 use crate::cntr::Cntr;
 use crate::handle::{checked, failed};
 use crate::work::{Action, DeferredWorkQueue, Disposition, Owner, Work};
@@ -52,15 +52,22 @@ impl<P: Provider> Endpoint<P> {
 
     /// Defers a read or write.
     #[cold]
-    pub(super) fn defer_access(&self, access: &Access, body: Iov, targets: &[Target]) -> isize {
-        let mut access = *access;
-        access.flags.remove(Flags::TRIGGER);
-        let targets = Box::<[Target]>::from(targets);
+    pub(super) fn defer_access(&self, peer: u64, op: &RmaOp<'_>, context: *mut c_void) -> isize {
+        let flags = op.flags.difference(Flags::TRIGGER);
+        let (targets, body, data) = (Box::<[Target]>::from(op.targets), op.body.clone(), op.data);
         let me = NonNull::from(self);
-        self.defer(access.flags, access.context, move || {
+        self.defer(flags, context, move || {
+            let op = RmaOp {
+                peer: PeerId::ANY,
+                targets: &targets,
+                body: body.clone(),
+                data,
+                flags,
+                context: context.addr(),
+            };
             // SAFETY: an endpoint forgets its deferred work before it goes.
             let me = unsafe { me.as_ref() };
-            me.state.lock().access(&access, body.clone(), &targets)
+            me.state.lock().access(peer, op)
         })
     }
 
