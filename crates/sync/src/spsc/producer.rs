@@ -19,6 +19,8 @@ pub struct Producer<M> {
     /// Bytes of the byte ring that were written.
     byte_tail: u64,
     byte_head: u64,
+    /// Where the body that was reserved last ends.
+    reserved: u64,
     /// The first cell that is complete but for its first word, and that word: the consumer sees neither it nor
     /// those behind it yet.
     held: Option<(u64, u64)>,
@@ -34,6 +36,7 @@ impl<M: Memory> Producer<M> {
             head: 0,
             byte_tail: 0,
             byte_head: 0,
+            reserved: 0,
             held: None,
         }
     }
@@ -62,7 +65,8 @@ impl<M: Memory> Producer<M> {
                 return Ok(None);
             }
         }
-        let (start, _) = self.layout.place(self.byte_tail, len);
+        let (start, end) = self.layout.place(self.byte_tail, len);
+        self.reserved = end;
         Ok(Some(self.layout.offset(start)))
     }
 
@@ -94,7 +98,8 @@ impl<M: Memory> Producer<M> {
         }
         self.tail = self.tail.wrapping_add(1);
         if len != 0 {
-            self.byte_tail = self.layout.place(self.byte_tail, len).1;
+            debug_assert_eq!(self.reserved, self.layout.place(self.byte_tail, len).1);
+            self.byte_tail = self.reserved;
             self.expect_bodies(len);
         }
         if !hold && self.held.is_some() {
