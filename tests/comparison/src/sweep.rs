@@ -24,6 +24,9 @@ use report::Report;
 /// The longest message.
 const LONGEST: u64 = 8 << 20;
 
+/// The longest of short messages, of medium ones and of all: a run of few short ones would be over before it is one.
+const LONGEST_OF: [u64; 3] = [4 << 10, 256 << 10, LONGEST];
+
 /// What is swept.
 pub(crate) struct Sweep<'a> {
     /// Ours and the reference.
@@ -49,8 +52,8 @@ enum Work {
 struct Pair {
     program: &'static str,
     options: &'static str,
-    /// How often the program does it at each size.
-    count: u32,
+    /// How often the program does it at each size, of those that [`LONGEST_OF`] tells apart.
+    counts: [u32; 3],
     own: &'static str,
     /// How often `speed` does it up to 8 KiB.
     own_count: u32,
@@ -62,7 +65,7 @@ const PAIRS: [Pair; 4] = [
     Pair {
         program: "fi_rdm_tagged_pingpong",
         options: "",
-        count: 3_000,
+        counts: [20_000, 5_000, 500],
         own: "latency",
         own_count: 20_000,
         in_turns: true,
@@ -70,7 +73,7 @@ const PAIRS: [Pair; 4] = [
     Pair {
         program: "fi_rdm_tagged_bw",
         options: "-W 64",
-        count: 1_000,
+        counts: [100_000, 5_000, 500],
         own: "rate",
         own_count: 100_000,
         in_turns: false,
@@ -78,7 +81,7 @@ const PAIRS: [Pair; 4] = [
     Pair {
         program: "fi_rma_bw",
         options: "-e rdm -o write",
-        count: 500,
+        counts: [100_000, 5_000, 500],
         own: "write",
         own_count: 50_000,
         in_turns: false,
@@ -86,7 +89,7 @@ const PAIRS: [Pair; 4] = [
     Pair {
         program: "fi_rma_bw",
         options: "-e rdm -o read",
-        count: 500,
+        counts: [100_000, 5_000, 500],
         own: "read",
         own_count: 50_000,
         in_turns: false,
@@ -219,13 +222,22 @@ impl Sweep<'_> {
         library: &Library,
         folder: &Path,
     ) -> Result<Vec<Row>, Box<dyn Error>> {
-        let options = format!("{} -S all -I {}", pair.options, self.scaled(pair.count));
-        let mut pair = fabtests::pair(&folder.join(pair.program), &options, library, provider);
-        pair.server = self.cores.place(pair.server, 0);
-        pair.client = self.cores.place(pair.client, 1);
-        let both = pair.run();
-        let client = both.client.as_ref().filter(|_| both.is_success());
-        Ok(rows(&client.ok_or_else(|| both.to_string())?.stdout))
+        let mut all = Vec::new();
+        let mut sizes = steps(LONGEST as usize).into_iter().peekable();
+        for (longest, count) in LONGEST_OF.into_iter().zip(pair.counts) {
+            let group = std::iter::from_fn(|| sizes.next_if(|&size| size as u64 <= longest));
+            let group: Vec<String> = group.map(|size| size.to_string()).collect();
+            let (sizes, count) = (group.join(","), self.scaled(count));
+            let options = format!("{} -S l:{sizes} -I {count}", pair.options);
+            let program = folder.join(pair.program);
+            let mut both = fabtests::pair(&program, &options, library, provider);
+            both.server = self.cores.place(both.server, 0);
+            both.client = self.cores.place(both.client, 1);
+            let both = both.run();
+            let client = both.client.as_ref().filter(|_| both.is_success());
+            all.extend(rows(&client.ok_or_else(|| both.to_string())?.stdout));
+        }
+        Ok(all)
     }
 
     fn play_imb(
