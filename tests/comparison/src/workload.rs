@@ -175,10 +175,10 @@ pub(crate) fn all(short: bool, cores: &Cores) -> Vec<Workload> {
 fn own(short: bool) -> Vec<Workload> {
     let (waiting, inserted, each, messages, addresses) = if short {
         (
-            "receives for 2,000 waiting messages",
+            "receives for 500 waiting messages",
             "insertion of 20,000 addresses",
             "memory of each of 20,000 addresses",
-            2_000,
+            500,
             20_000,
         )
     } else {
