@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::Layout;
+use super::{LINE, Layout};
 
 /// Cache lines before the cells. The second is padding: processors prefetch lines in pairs.
 pub(super) const CONTROL_LINES: usize = 2;
@@ -171,7 +171,7 @@ impl<K> Memory for RawMemory<K> {
 /// Prefetches so many lines, up to four. Without a loop, since vain polls do this. Beyond the ring there is nothing to prefetch, which does no harm.
 #[inline(always)]
 fn each_line(first: *const u8, lines: usize, prefetch: impl Fn(*const u8)) {
-    let line = |count: usize| first.wrapping_add(count * size_of::<Line<AtomicU64>>());
+    let line = |count: usize| first.wrapping_add(count * LINE);
     prefetch(first);
     if lines > 1 {
         prefetch(line(1));
