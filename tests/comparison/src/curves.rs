@@ -80,7 +80,7 @@ impl Field<'_> {
     }
 
     fn sizes(&self) -> Vec<u64> {
-        let longest = if self.short { 512 } else { LONGEST };
+        let longest = if self.short { 4096 } else { LONGEST };
         let sizes = std::iter::successors(Some(8), |size| Some(size * 4));
         sizes.take_while(|size| *size <= longest).collect()
     }

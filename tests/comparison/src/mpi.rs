@@ -58,16 +58,16 @@ pub(crate) fn measure(
     time.ok_or_else(|| outcome.to_string().into())
 }
 
-/// Runs a benchmark over all powers of two from 8 B to 1 MiB, so many times each, and fewer from 32 KiB on; returns bytes and microseconds.
+/// Runs a benchmark over all powers of two from 8 B to 16 KiB, and from there to 1 MiB, so many times each; returns bytes and microseconds.
 pub(crate) fn sweep(
     benchmark: &str,
-    [few, many]: [u32; 2],
+    counts: [u32; 2],
     library: &Library,
     provider: &str,
     cores: &Cores,
 ) -> Result<Vec<(u64, f64)>, Box<dyn Error>> {
     let mut all = Vec::new();
-    for (count, sizes) in [(many, "3:14"), (few, "15:20")] {
+    for (count, sizes) in counts.into_iter().zip(["3:14", "15:20"]) {
         let options = format!("-npmin 2 -iter_policy off -iter {count} -msglog {sizes}");
         let outcome = run(benchmark, &options, library, provider, cores)?;
         let times = times(&outcome.stdout).filter(|(bytes, _)| *bytes > 0);
