@@ -5,8 +5,9 @@ use core::arch::x86_64::__m128i;
 
 use super::SHORT;
 
-/// Twice what the widest instruction moves.
+/// Twice and four times what the widest instruction moves.
 const TWO_UNITS: usize = 32;
+const FOUR_UNITS: usize = 64;
 
 /// Copies bytes of our own, at most [`SHORT`], to lent memory.
 ///
@@ -19,12 +20,15 @@ pub(crate) unsafe fn copy_in(from: *const u8, to: *mut u8, len: usize) {
         match len {
             // First, because that is what short messages mostly are.
             8..16 => ends_in::<u64>(from, to, len),
+            16.. => match len {
+                0..=32 => ends_in::<__m128i>(from, to, len),
+                33..=64 => copy_ends(from, to, len),
+                _ => copy_in_turns(from, to, len),
+            },
             0 => {}
             1 => ends_in::<u8>(from, to, len),
             2..4 => ends_in::<u16>(from, to, len),
             4..8 => ends_in::<u32>(from, to, len),
-            16..=TWO_UNITS => ends_in::<__m128i>(from, to, len),
-            _ => copy_in_turns(from, to, len),
         }
     }
 }
@@ -39,12 +43,15 @@ pub(crate) unsafe fn copy_out(from: *const u8, to: *mut u8, len: usize) {
     unsafe {
         match len {
             8..16 => ends_out::<u64>(from, to, len),
+            16.. => match len {
+                0..=32 => ends_out::<__m128i>(from, to, len),
+                33..=64 => copy_ends(from, to, len),
+                _ => copy_in_turns(from, to, len),
+            },
             0 => {}
             1 => ends_out::<u8>(from, to, len),
             2..4 => ends_out::<u16>(from, to, len),
             4..8 => ends_out::<u32>(from, to, len),
-            16..=TWO_UNITS => ends_out::<__m128i>(from, to, len),
-            _ => copy_in_turns(from, to, len),
         }
     }
 }
@@ -81,37 +88,80 @@ unsafe fn ends_out<T: Unit>(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies more than [`TWO_UNITS`] bytes, so many in each turn; the last ones overlap those before.
+/// Copies the first and the last [`TWO_UNITS`] bytes: together, all of it.
+///
+/// # Safety
+/// As for [`super::copy_long`], and `len` is at least [`TWO_UNITS`] and at most [`FOUR_UNITS`].
+#[inline(always)]
+unsafe fn copy_ends(from: *const u8, to: *mut u8, len: usize) {
+    debug_assert!(
+        (TWO_UNITS..=FOUR_UNITS).contains(&len),
+        "another arm's length"
+    );
+    // SAFETY: the caller's contract: both parts lie within `len` bytes, and are read before either is written.
+    unsafe {
+        asm!(
+            "movups {a}, xmmword ptr [{from}]",
+            "movups {b}, xmmword ptr [{from} + 16]",
+            "movups {c}, xmmword ptr [{from} + {last}]",
+            "movups {d}, xmmword ptr [{from} + {last} + 16]",
+            "movups xmmword ptr [{to}], {a}",
+            "movups xmmword ptr [{to} + 16], {b}",
+            "movups xmmword ptr [{to} + {last}], {c}",
+            "movups xmmword ptr [{to} + {last} + 16], {d}",
+            from = in(reg) from,
+            to = in(reg) to,
+            last = in(reg) len - TWO_UNITS,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            d = out(xmm_reg) _,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// Copies more than [`FOUR_UNITS`] bytes, so many in each turn; the last ones overlap those before.
 ///
 /// # Safety
 /// As for [`super::copy_long`], and the ranges do not overlap.
 #[inline(always)]
 unsafe fn copy_in_turns(from: *const u8, to: *mut u8, len: usize) {
     debug_assert!(
-        (TWO_UNITS + 1..=SHORT).contains(&len),
+        (FOUR_UNITS + 1..=SHORT).contains(&len),
         "another arm's length"
     );
-    // SAFETY: the caller's contract: each turn moves 32 bytes that lie within `len` ones.
+    // SAFETY: the caller's contract: each turn moves 64 bytes that lie within `len` ones.
     unsafe {
         asm!(
             "2:",
-            "movups {low}, xmmword ptr [{from} + {at}]",
-            "movups {high}, xmmword ptr [{from} + {at} + 16]",
-            "movups xmmword ptr [{to} + {at}], {low}",
-            "movups xmmword ptr [{to} + {at} + 16], {high}",
-            "add {at}, 32",
+            "movups {a}, xmmword ptr [{from} + {at}]",
+            "movups {b}, xmmword ptr [{from} + {at} + 16]",
+            "movups {c}, xmmword ptr [{from} + {at} + 32]",
+            "movups {d}, xmmword ptr [{from} + {at} + 48]",
+            "movups xmmword ptr [{to} + {at}], {a}",
+            "movups xmmword ptr [{to} + {at} + 16], {b}",
+            "movups xmmword ptr [{to} + {at} + 32], {c}",
+            "movups xmmword ptr [{to} + {at} + 48], {d}",
+            "add {at}, 64",
             "cmp {at}, {last}",
             "jb 2b",
-            "movups {low}, xmmword ptr [{from} + {last}]",
-            "movups {high}, xmmword ptr [{from} + {last} + 16]",
-            "movups xmmword ptr [{to} + {last}], {low}",
-            "movups xmmword ptr [{to} + {last} + 16], {high}",
+            "movups {a}, xmmword ptr [{from} + {last}]",
+            "movups {b}, xmmword ptr [{from} + {last} + 16]",
+            "movups {c}, xmmword ptr [{from} + {last} + 32]",
+            "movups {d}, xmmword ptr [{from} + {last} + 48]",
+            "movups xmmword ptr [{to} + {last}], {a}",
+            "movups xmmword ptr [{to} + {last} + 16], {b}",
+            "movups xmmword ptr [{to} + {last} + 32], {c}",
+            "movups xmmword ptr [{to} + {last} + 48], {d}",
             from = in(reg) from,
             to = in(reg) to,
             at = inout(reg) 0_usize => _,
-            last = in(reg) len - TWO_UNITS,
-            low = out(xmm_reg) _,
-            high = out(xmm_reg) _,
+            last = in(reg) len - FOUR_UNITS,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            d = out(xmm_reg) _,
             options(nostack)
         );
     }
