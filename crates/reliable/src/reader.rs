@@ -341,7 +341,7 @@ mod tests {
                 ..Record::default()
             };
             let mut head = [0; HEAD_MAX];
-            let len = record.emit(&[RecordTarget::default(); 2], &mut head);
+            let len = record.emit([RecordTarget::default(); 2], &mut head);
             bytes.extend_from_slice(&head[..len]);
             bytes.extend(vec![1; body as usize]);
         }

@@ -15,6 +15,9 @@ use crate::wire_kind;
 /// Length of bodies from which on no more is copied than can leave soon: their posts would take long, and nothing is read meanwhile.
 const LENT_LEN: usize = 32 << 10;
 
+/// Longest body that is written together with its header.
+const SHORT_LEN: usize = 64;
+
 /// One peer.
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -105,33 +108,7 @@ impl Peer {
     /// Writes a frame into the channel, the body as far as there is room.
     #[inline]
     pub(super) fn post(&mut self, frame: &Frame<'_>, len: usize, token: TxToken) -> Posted {
-        let mut targets = [RecordTarget::default(); TARGETS_MAX];
-        for (to, from) in targets.iter_mut().zip(frame.targets) {
-            (to.addr, to.len, to.key) = (from.addr, from.len, from.key);
-        }
-        let header = &frame.header;
-        let record = Record {
-            kind: wire_kind::number(header.kind),
-            flags: header.flags.bits(),
-            targets: frame.targets.len().min(TARGETS_MAX) as u8,
-            id: header.id,
-            tag: header.tag,
-            data: header.data,
-            len: header.len,
-            body: len as u64,
-        };
-        let mut head = [0; HEAD_MAX];
-        let head_len = record.emit(&targets, &mut head);
-        self.channel.write(head_len, |at, into| {
-            into.copy_from_slice(&head[at..at + into.len()]);
-        });
-        let now = match frame.transient || len < LENT_LEN {
-            true => len,
-            false => len.min(self.channel.room_ahead()),
-        };
-        let done = self.channel.write(now, |at, into| {
-            frame.body.read(frame.offset + at, into);
-        });
+        let done = self.write(frame, len);
         let end = match (frame.transmit_complete, done == len || frame.transient) {
             (true, _) => FrameEnd::Acknowledged,
             (false, true) => FrameEnd::Posted,
@@ -146,6 +123,33 @@ impl Peer {
             FrameEnd::Posted => Posted::Done,
             FrameEnd::Written | FrameEnd::Acknowledged => Posted::Pending,
         }
+    }
+
+    /// Writes the header of a frame, for which there is room, and of its body what there is room for; returns how much of it. A short body goes with the
+    /// header.
+    #[inline]
+    fn write(&mut self, frame: &Frame<'_>, len: usize) -> usize {
+        let mut first = [0; HEAD_MAX + SHORT_LEN];
+        let head = first
+            .first_chunk_mut()
+            .map_or(0, |head| emit(frame, len, head));
+        let short = if len <= SHORT_LEN { len } else { 0 };
+        frame
+            .body
+            .read(frame.offset, &mut first[head..head + short]);
+        let written = self.channel.write(head + short, |at, into| {
+            into.copy_from_slice(&first[at..at + into.len()]);
+        });
+        if short == len {
+            return written.saturating_sub(head);
+        }
+        let now = match frame.transient || len < LENT_LEN {
+            true => len,
+            false => len.min(self.channel.room_ahead()),
+        };
+        self.channel.write(now, |at, into| {
+            frame.body.read(frame.offset + at, into);
+        })
     }
 
     /// Takes note that a frame is over when everything that was written so far has been acknowledged.
@@ -202,6 +206,28 @@ impl Peer {
         }
         (end == FrameEnd::Written).then_some(token)
     }
+}
+
+/// Writes the header of a frame whose body has `len` bytes; returns its length.
+#[inline]
+fn emit(frame: &Frame<'_>, len: usize, into: &mut [u8; HEAD_MAX]) -> usize {
+    let header = &frame.header;
+    let record = Record {
+        kind: wire_kind::number(header.kind),
+        flags: header.flags.bits(),
+        targets: frame.targets.len().min(TARGETS_MAX) as u8,
+        id: header.id,
+        tag: header.tag,
+        data: header.data,
+        len: header.len,
+        body: len as u64,
+    };
+    let targets = frame.targets.iter().map(|target| RecordTarget {
+        addr: target.addr,
+        len: target.len,
+        key: target.key,
+    });
+    record.emit(targets, into)
 }
 
 impl Large {

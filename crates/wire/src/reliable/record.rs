@@ -99,7 +99,11 @@ impl Record {
 
     /// Writes the header with its targets, of which there are [`Record::targets`]; returns its length.
     #[inline]
-    pub fn emit(&self, targets: &[RecordTarget], into: &mut [u8; HEAD_MAX]) -> usize {
+    pub fn emit(
+        &self,
+        targets: impl IntoIterator<Item = RecordTarget>,
+        into: &mut [u8; HEAD_MAX],
+    ) -> usize {
         let mut rest = &mut into[..];
         put(&mut rest, [self.kind, self.flags, self.targets, 0]);
         put(&mut rest, self.id.to_le_bytes());
@@ -108,7 +112,7 @@ impl Record {
         put(&mut rest, self.len.to_le_bytes());
         put(&mut rest, self.body.to_le_bytes());
         let count = usize::from(self.targets).min(TARGETS_MAX);
-        for target in targets.iter().take(count) {
+        for target in targets.into_iter().take(count) {
             put(&mut rest, target.addr.to_le_bytes());
             put(&mut rest, target.len.to_le_bytes());
             put(&mut rest, target.key.to_le_bytes());
@@ -150,7 +154,7 @@ mod tests {
                 .collect();
             let record = Record { kind, flags, targets: targets.len() as u8, id, tag, data, len, body };
             let mut bytes = [0; HEAD_MAX];
-            let head = record.emit(&targets, &mut bytes);
+            let head = record.emit(targets.iter().copied(), &mut bytes);
             prop_assert_eq!(Record::parse(&bytes[..head]), Ok((record, head)));
             for (at, target) in targets.iter().enumerate() {
                 prop_assert_eq!(Record::target(&bytes[..head], at), Some(*target));

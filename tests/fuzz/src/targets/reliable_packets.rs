@@ -321,7 +321,7 @@ fn framed(form: &Form) -> Vec<u8> {
         key: KEY,
     };
     let mut head = [0; HEAD_MAX];
-    let len = record.emit(&[target; TARGETS_MAX], &mut head);
+    let len = record.emit([target; TARGETS_MAX], &mut head);
     [&head[..len], &vec![0x77; size]].concat()
 }
 
