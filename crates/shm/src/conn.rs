@@ -681,7 +681,7 @@ impl Conn {
         place(placement, whole, ring_len, sink)
     }
 
-    fn locate(&mut self, len: usize) -> Result<(usize, usize), Errno> {
+    fn locate(&self, len: usize) -> Result<(usize, usize), Errno> {
         let start = self.rx.locate(len).map_err(|_| Errno::PROTO)?;
         Ok((len, start))
     }

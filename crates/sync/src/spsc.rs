@@ -55,14 +55,6 @@ const LINE: usize = 64;
 /// Longest body that is prefetched as a whole before its cell is there, or before it is written.
 const SHORT_BODY: usize = 256;
 
-/// Returns how many lines a body has that is prefetched as a whole.
-const fn lines_if_short(len: usize) -> Option<usize> {
-    match len {
-        0..=SHORT_BODY => Some(len.div_ceil(LINE)),
-        _ => None,
-    }
-}
-
 impl Layout {
     /// Describes a lane of `cells` cells and `bytes` bytes for bodies; `None` unless both are powers of two, at
     /// least 4 and 1024, and at most 2^24 and 2^30.

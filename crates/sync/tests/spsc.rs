@@ -153,7 +153,7 @@ fn two_threads_see_every_message_once_in_order() {
 #[test]
 fn a_body_that_no_lane_takes_is_corrupt() {
     let layout = Layout::new(8, 4096).expect("powers of two");
-    let (mut tx, mut rx, _block) = lane(layout);
+    let (mut tx, rx, _block) = lane(layout);
     assert_eq!(tx.reserve(layout.max_body() + 1), Ok(None));
     assert_eq!(rx.locate(layout.max_body() + 1), Err(Corrupt));
 }

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use super::memory::{Memory, RawMemory, Word};
-use super::{Cell, Corrupt, Layout, lines_if_short};
+use super::{Cell, Corrupt, LINE, Layout, SHORT_BODY};
 
 /// Number of cells by which the prefetch of a cell's line precedes its read.
 const AHEAD: u64 = 2;
@@ -23,8 +23,6 @@ pub struct Consumer<M> {
     /// Bytes of the byte ring that were taken.
     byte_head: u64,
     byte_published: u64,
-    /// Where the body that was located last ends.
-    located: u64,
     /// Number of cells that were taken when the last look found none.
     caught_up: u64,
     /// Lines of the next body that are prefetched as long as its cell is not there.
@@ -41,7 +39,6 @@ impl<M: Memory> Consumer<M> {
             published: 0,
             byte_head: 0,
             byte_published: 0,
-            located: 0,
             caught_up: 0,
             expected_lines: 0,
         }
@@ -107,25 +104,25 @@ impl<M: Memory> Consumer<M> {
     /// # Errors
     /// [`Corrupt`] when no body can be as long.
     #[inline]
-    pub fn locate(&mut self, len: usize) -> Result<usize, Corrupt> {
+    pub fn locate(&self, len: usize) -> Result<usize, Corrupt> {
         if len > self.layout.max_body() {
             return Err(Corrupt);
         }
-        let (start, end) = self.layout.place(self.byte_head, len);
-        self.located = end;
+        let (start, _) = self.layout.place(self.byte_head, len);
         Ok(self.layout.offset(start))
     }
 
-    /// Takes the next cell and its body of `len` bytes, which [`Consumer::locate`] was asked for just before; returns whether the producer was
-    /// notified.
+    /// Takes the next cell and its body of `len` bytes; returns whether the producer was notified.
     #[inline]
     pub fn advance(&mut self, len: usize) -> bool {
         debug_assert!(self.is_ready(), "took a cell that is not there");
         self.head = self.head.wrapping_add(1);
-        self.expected_lines = lines_if_short(len).unwrap_or(0);
+        self.expected_lines = match len {
+            0..=SHORT_BODY => len.div_ceil(LINE),
+            _ => 0,
+        };
         if len != 0 {
-            debug_assert_eq!(self.located, self.layout.place(self.byte_head, len).1);
-            self.byte_head = self.located;
+            self.byte_head = self.layout.place(self.byte_head, len).1;
             let next = self.layout.offset(self.byte_head);
             self.memory.will_read_body(next, 1);
         }

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use super::memory::{Memory, RawMemory, Word};
-use super::{Cell, Corrupt, LINE, Layout, lines_if_short};
+use super::{Cell, Corrupt, LINE, Layout, SHORT_BODY};
 
 /// Number of cells by which the prefetch of a cell's line precedes its write.
 const AHEAD: u64 = 3;
@@ -112,9 +112,12 @@ impl<M: Memory> Producer<M> {
     #[inline(always)]
     fn expect_bodies(&self, len: usize) {
         let next = self.layout.offset(self.byte_tail);
-        match lines_if_short(len) {
-            Some(lines) => self.memory.will_write_body(next + lines * LINE, lines),
-            None => self.memory.will_write_body(next, 1),
+        match len {
+            0..=SHORT_BODY => {
+                let lines = len.div_ceil(LINE);
+                self.memory.will_write_body(next + lines * LINE, lines);
+            }
+            _ => self.memory.will_write_body(next, 1),
         }
     }
 
