@@ -1,5 +1,5 @@
 //! The rendezvous threshold of a connection: measurements decide from which length on messages are pulled (docs/protocol/shm.md 6.8,
-//! docs/adr/0063, 0068).
+//! docs/adr/0063, 0068, 0073).
 //!
 //! A long message is read from its sender's memory, by a system call, or copied twice through the ring, by both processes
 //! at the same time. Which of the two is faster depends on whether the two processors share a cache, on the kernel, on what

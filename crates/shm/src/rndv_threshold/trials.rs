@@ -1,13 +1,13 @@
 //! Trials: messages of one class of lengths come the other way for a moment, and the way on which each byte took less time stays
-//! (docs/adr/0063, 0068).
+//! (docs/adr/0063, 0068, 0073).
 //!
 //! Nothing here looks at a clock: the samples come from the connection, and say how long each byte of 128 KiB or a little more took from the end of one message
 //! to the end of another.
 
 use super::Path;
 
-/// Samples that count: the least of the last one to two times as many.
-const BLOCK: u32 = 16;
+/// Samples that count of the way on which messages come: the last ones.
+const RECENT: usize = 8;
 /// Samples before the first trial of a class.
 const FIRST_INTERVAL: u32 = 4;
 /// Factor by which the interval grows whenever a trial changes nothing, and the longest one.
@@ -18,7 +18,7 @@ const KNOWN_INTERVAL: u32 = 256;
 /// Samples of a trial that do not count: messages that were on their way are among them.
 const WARM_UP: u32 = 1;
 /// Samples of a trial that count.
-const TRIAL_SAMPLES: u32 = 3;
+const TRIAL_SAMPLES: u32 = 5;
 /// Samples on the old way after which a trial ends, since the sender does not do as it was asked.
 const MISSES_MAX: u32 = 32;
 
@@ -41,7 +41,7 @@ pub(super) struct Trials {
 /// What is known of one class, on the way on which its messages come.
 #[derive(Clone, Copy, Debug)]
 struct Class {
-    pace: Least,
+    pace: Recent,
     /// Samples until the next trial, and how many there were at its beginning.
     left: u32,
     interval: u32,
@@ -57,37 +57,41 @@ struct Trial {
     left: u32,
     misses_left: u32,
     interruptions: u32,
-    /// The least sample.
-    least: u64,
+    pace: Recent,
 }
 
-/// The least of the last samples, in picoseconds a byte, so that interruptions by other processes do not count.
+/// The last samples, in picoseconds a byte. Their median counts: others are of interruptions by other processes, or of bytes that the sender had in the ring before.
 #[derive(Clone, Copy, Debug)]
-struct Least {
-    /// Of the block that is being filled, and of the one before.
-    blocks: [u64; 2],
-    count: u32,
+struct Recent {
+    samples: [u32; RECENT],
+    /// How many there are, and where the next one goes.
+    count: u8,
+    next: u8,
 }
 
-impl Least {
+impl Recent {
     const NONE: Self = Self {
-        blocks: [u64::MAX; 2],
+        samples: [0; RECENT],
         count: 0,
+        next: 0,
     };
 
     fn add(&mut self, sample: u64) {
-        if self.count == BLOCK {
-            *self = Self {
-                blocks: [u64::MAX, self.blocks[0]],
-                count: 0,
-            };
-        }
-        self.blocks[0] = self.blocks[0].min(sample);
-        self.count += 1;
+        let at = usize::from(self.next) % RECENT;
+        self.samples[at] = u32::try_from(sample).unwrap_or(u32::MAX);
+        self.next = (at + 1) as u8;
+        self.count = (self.count + 1).min(RECENT as u8);
     }
 
-    fn get(&self) -> u64 {
-        self.blocks[0].min(self.blocks[1])
+    /// Returns the median, or the lower of the two in the middle; the longest time if there is no sample.
+    fn median(&self) -> u64 {
+        let mut samples = self.samples;
+        let samples = &mut samples[..usize::from(self.count)];
+        samples.sort_unstable();
+        let middle = samples.len().saturating_sub(1) / 2;
+        samples
+            .get(middle)
+            .map_or(u64::MAX, |&sample| sample.into())
     }
 
     const fn is_none(&self) -> bool {
@@ -97,7 +101,7 @@ impl Least {
 
 impl Class {
     const NEW: Self = Self {
-        pace: Least::NONE,
+        pace: Recent::NONE,
         left: FIRST_INTERVAL,
         interval: FIRST_INTERVAL,
     };
@@ -175,7 +179,7 @@ impl Trials {
             left: TRIAL_SAMPLES,
             misses_left: MISSES_MAX,
             interruptions: INTERRUPTIONS,
-            least: u64::MAX,
+            pace: Recent::NONE,
         });
         self.limit = match self.path(class) {
             Path::Ring => class,
@@ -189,11 +193,12 @@ impl Trials {
         } else if trial.warm_up > 0 {
             trial.warm_up -= 1;
         } else {
-            trial.least = trial.least.min(sample);
+            trial.pace.add(sample);
             trial.left -= 1;
         }
-        let old = self.classes[trial.class].pace.get();
-        let is_hopeless = trial.left < TRIAL_SAMPLES && trial.least > old.saturating_add(old / 4);
+        let old = self.classes[trial.class].pace.median();
+        let is_hopeless =
+            !trial.pace.is_none() && trial.pace.median() > old.saturating_add(old / 4);
         if trial.left == 0 || trial.misses_left == 0 || is_hopeless {
             self.end(&trial);
         } else {
@@ -204,8 +209,8 @@ impl Trials {
     /// Ends a trial: the new limit stays if each byte takes less time by more than what two equal runs differ by.
     fn end(&mut self, trial: &Trial) {
         self.trial = None;
-        let old = self.classes[trial.class].pace.get();
-        if trial.left == 0 && trial.least < old - old / 32 {
+        let old = self.classes[trial.class].pace.median();
+        if trial.left == 0 && trial.pace.median() < old - old / 32 {
             self.adopt(trial);
         } else {
             self.go_back(trial);
@@ -216,7 +221,7 @@ impl Trials {
         let (from, to) = (trial.before.min(self.limit), trial.before.max(self.limit));
         self.classes[from..to].fill(Class::NEW);
         let class = &mut self.classes[trial.class];
-        class.pace.add(trial.least);
+        class.pace = trial.pace;
         class.wait(FIRST_INTERVAL * GROWTH);
         self.take_longer_half_along();
     }
@@ -389,14 +394,30 @@ mod tests {
     }
 
     #[test]
-    fn one_undisturbed_sample_is_enough() {
-        let mut trials = Trials::default();
-        for at in 0..1_000 {
-            let path = trials.path(1);
-            let disturbance = if at % 3 == 0 { 0 } else { 10_000 };
-            trials.add(1, path, ring_takes(130)(path) + disturbance);
+    fn a_sample_in_three_may_be_disturbed() {
+        for (percent, limit) in [(130, 0), (80, 2)] {
+            let mut trials = Trials::default();
+            for at in 0..1_000 {
+                let path = trials.path(1);
+                let disturbance = if at % 3 == 0 { 10_000 } else { 0 };
+                trials.add(1, path, ring_takes(percent)(path) + disturbance);
+            }
+            assert_eq!(trials.limit(), limit, "{percent} %");
         }
-        assert_eq!(trials.limit(), 0);
+    }
+
+    /// What the sender had in the ring before comes out of it faster than it can go in.
+    #[test]
+    fn a_ring_that_is_fast_now_and_then_is_left() {
+        let mut trials = Trials::default();
+        run(&mut trials, 3, 12, ring_takes(80));
+        assert_eq!(trials.limit(), 4);
+        for at in 0..2 * LONGEST_INTERVAL {
+            let path = trials.path(3);
+            let percent = if at % 4 == 0 { 60 } else { 140 };
+            trials.add(3, path, ring_takes(percent)(path));
+        }
+        assert_eq!(trials.limit(), 3);
     }
 
     #[test]
