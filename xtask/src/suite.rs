@@ -102,7 +102,7 @@ pub(crate) fn run(machine: Machine) -> ExitCode {
     }
     all += address_sanitizer();
     let mut fuzzing = program("oxifabric-campaign");
-    fuzzing.args(["--seconds", "8"]);
+    fuzzing.args(["--seconds", "6"]);
     all += counted("fuzzing", fuzzing, false);
     all += kernel_modules();
     conclude(&all, machine)
@@ -215,7 +215,7 @@ fn unmodified_programs(laid_out: PathBuf) -> Tally {
     // Other clients are for `cargo xtask clients`.
     all += one_by_one("unmodified programs", trials, "--skip large::");
     let mut short = comparison("bench");
-    short.args("--short --rounds 2 --provider shm --provider tcp --dist".split(' '));
+    short.args("--short --rounds 2 --provider shm --dist".split(' '));
     all += step(
         "comparison, a short one that shows that it works",
         short.arg(laid_out),

@@ -19,7 +19,7 @@ fn main() -> std::process::ExitCode {
 }
 
 /// Seeds that are tried with every change.
-const SEEDS: u32 = 200;
+const SEEDS: u32 = 120;
 
 /// Seeds that are tried at a time: their processes wait for each other most of the time.
 const AT_A_TIME: usize = 4;
