@@ -53,7 +53,10 @@ fn build(sanitizer: &str, folder: &str, tests: &str) -> Command {
         .arg("--target-dir")
         .arg(target().join(folder))
         .env("RUSTC_BOOTSTRAP", "1")
-        .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"));
+        .env(
+            "RUSTFLAGS",
+            format!("-Zsanitizer={sanitizer} --cfg sanitized"),
+        );
     command
 }
 

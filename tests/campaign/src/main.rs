@@ -39,7 +39,7 @@ const COVERAGE: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
-    -Ccodegen-units=1 --cfg fuzzing -Zsanitizer=address";
+    -Ccodegen-units=1 --cfg fuzzing --cfg sanitized -Zsanitizer=address";
 
 fn main() -> ExitCode {
     match trials(Options::parse()) {

@@ -5,8 +5,9 @@
 //! `malloc` begins 16 bytes behind a page, and rings at one. See docs/adr/0074.
 
 use core::arch::asm;
-use core::arch::x86_64::__cpuid;
+use core::arch::x86_64::{__cpuid, __cpuid_count};
 use core::ffi::c_void;
+use core::hint::black_box;
 use core::mem::transmute;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -18,7 +19,7 @@ unsafe extern "C" {
     fn memmove(to: *mut c_void, from: *const c_void, len: usize) -> *mut c_void;
 }
 
-/// How this processor copies; the first copy finds out. The compiler does not know what it calls.
+/// How this processor copies; the first copy finds out.
 static COPY: AtomicPtr<c_void> = AtomicPtr::new(choose as *mut c_void);
 
 /// Copies any number of bytes; the ranges may overlap.
@@ -27,7 +28,10 @@ static COPY: AtomicPtr<c_void> = AtomicPtr::new(choose as *mut c_void);
 /// `from` is valid for reads of `len` bytes, and `to` for writes, at least by instructions other than the compiler's.
 #[inline(always)]
 pub(crate) unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
-    let copy = COPY.load(Ordering::Relaxed);
+    let mut copy = COPY.load(Ordering::Relaxed);
+    // No instruction: the compiler is not to know which functions may be called.
+    // SAFETY: it does nothing.
+    unsafe { asm!("/* {0} */", inout(reg) copy, options(nostack, preserves_flags)) };
     // SAFETY: nothing but functions of this type is stored there; the rest is the caller's contract.
     unsafe { transmute::<*mut c_void, Copy>(copy)(to.cast(), from.cast(), len) };
 }
@@ -38,20 +42,31 @@ pub(crate) unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
 /// As for [`copy_long`].
 #[cold]
 unsafe extern "C" fn choose(to: *mut c_void, from: *const c_void, len: usize) -> *mut c_void {
-    let copy: Copy = match is_amd() && has_vectors() {
+    let copy: Copy = match is_amd() && has_fast_strings() && has_vectors() {
         true => copy_by_vectors,
         false => memmove,
     };
     COPY.store(copy as *mut c_void, Ordering::Relaxed);
     // SAFETY: the caller's contract.
-    unsafe { copy(to, from, len) }
+    unsafe { black_box(copy)(to, from, len) }
 }
 
-/// Returns whether the processor says that AMD made it, or Hygon after AMD's design.
+/// Returns whether AMD made this processor, or Hygon after AMD's design.
 fn is_amd() -> bool {
-    let name = __cpuid(0);
-    let name = [name.ebx, name.edx, name.ecx].map(u32::to_le_bytes);
+    let said = __cpuid(0);
+    is_amds([said.ebx, said.edx, said.ecx])
+}
+
+/// Returns whether this is what processors of these makers say.
+fn is_amds(name: [u32; 3]) -> bool {
+    let name = name.map(u32::to_le_bytes);
     matches!(name.as_flattened(), b"AuthenticAMD" | b"HygonGenuine")
+}
+
+/// Returns whether the processor says that `rep movsb` is fast (ERMS): the C library uses it nowhere else.
+fn has_fast_strings() -> bool {
+    const ERMS: u32 = 1 << 9;
+    __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ebx & ERMS != 0
 }
 
 /// Returns whether the processor has registers of 32 bytes (AVX), and the system keeps them.
@@ -72,8 +87,9 @@ fn has_vectors() -> bool {
 /// Bytes of a vector register, and of the four that one turn moves.
 const VECTOR: usize = 32;
 const TURN: usize = 4 * VECTOR;
-/// Copies of this length and more pass by the caches: the C library does that, without `rep movsb`.
-const PAST_CACHES: usize = 1 << 20;
+/// From this length on the C library copies without `rep movsb`: on AMD's processors it does so from the size of their second cache on, which is
+/// 512 KiB or 1 MiB.
+const LEFT_TO_C: usize = 1 << 20;
 /// Processors compare an address that is read with those being written by its place in a page.
 const PAGE: usize = 4096;
 
@@ -89,7 +105,7 @@ unsafe extern "C" fn copy_by_vectors(
     // SAFETY: the caller's contract; the ranges overlap only as the one that is called allows.
     unsafe {
         match len {
-            SHORT..PAST_CACHES => {
+            SHORT..LEFT_TO_C => {
                 let (from, target) = (from.cast(), to.cast());
                 match goes_backwards(from, target, len) {
                     true => copy_backwards(from, target, len),
@@ -97,13 +113,13 @@ unsafe extern "C" fn copy_by_vectors(
                 }
                 to
             }
-            _ => memmove(to, from, len),
+            _ => black_box(memmove as Copy)(to, from, len),
         }
     }
 }
 
-/// Returns whether a copy is to begin with its last bytes: if the first ones would be written over the source's last, and if each read
-/// would wait for a write to the same place of another page.
+/// Returns whether a copy is to begin with its last bytes: if the first ones would be written over the source's last, or if reads would wait for the writes of the
+/// turn before, to the same place of another page. A turn's reads end two turns behind where the one before began to write.
 fn goes_backwards(from: *const u8, to: *mut u8, len: usize) -> bool {
     let ahead = to.addr().wrapping_sub(from.addr());
     let overlaps_forwards = ahead < len;
@@ -116,8 +132,8 @@ fn goes_backwards(from: *const u8, to: *mut u8, len: usize) -> bool {
 /// # Safety
 /// As for [`copy_by_vectors`], and `len` is at least [`SHORT`]; if the ranges overlap, the target begins before the source.
 unsafe fn copy_forwards(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's contract. Turns begin at most one vector behind the first byte, at multiples of its size, and while more than
-    // a turn is left.
+    // SAFETY: the caller's contract. Turns begin at most one vector behind the first byte, where the target's address is a multiple of its
+    // size, and while more than a turn is left.
     unsafe {
         asm!(
             "vmovdqu ymm4, ymmword ptr [{from}]",
@@ -148,7 +164,8 @@ unsafe fn copy_forwards(from: *const u8, to: *mut u8, len: usize) {
             at = inout(reg) VECTOR - to.addr() % VECTOR => _,
             last = in(reg) len - TURN,
             out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _,
-            out("xmm5") _, out("xmm6") _, out("xmm7") _, out("xmm8") _,
+            out("xmm5") _, out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _,
+            out("xmm10") _, out("xmm11") _, out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
             options(nostack)
         );
     }
@@ -159,8 +176,8 @@ unsafe fn copy_forwards(from: *const u8, to: *mut u8, len: usize) {
 /// # Safety
 /// As for [`copy_by_vectors`], and `len` is at least [`SHORT`]; if the ranges overlap, the target begins behind the source.
 unsafe fn copy_backwards(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller's contract. Turns end at most one vector before the last byte, at multiples of its size, and while more than a
-    // turn is left.
+    // SAFETY: the caller's contract. Turns end at most one vector before the last byte, where the target's address is a multiple of its
+    // size, and while more than a turn is left.
     unsafe {
         asm!(
             "vmovdqu ymm4, ymmword ptr [{from} + {len} - 32]",
@@ -191,79 +208,12 @@ unsafe fn copy_backwards(from: *const u8, to: *mut u8, len: usize) {
             end = inout(reg) len - (to.addr() + len) % VECTOR => _,
             len = in(reg) len,
             out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _,
-            out("xmm5") _, out("xmm6") _, out("xmm7") _, out("xmm8") _,
+            out("xmm5") _, out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _,
+            out("xmm10") _, out("xmm11") _, out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
             options(nostack)
         );
     }
 }
 
 #[cfg(test)]
-mod tests {
-    extern crate std;
-
-    use std::println;
-
-    use super::*;
-
-    /// Checks a copy within one block of memory, from and to these places, against what is expected of it.
-    fn check(copy: Copy, from: usize, to: usize, len: usize) {
-        let mut block: alloc::vec::Vec<u8> = (0..from.max(to) + len + 64)
-            .map(|at| (at * 7 + at / 256) as u8)
-            .collect();
-        let mut expected = block.clone();
-        expected.copy_within(from..from + len, to);
-        let start = block.as_mut_ptr();
-        // SAFETY: both ranges lie within the block.
-        unsafe { copy(start.add(to).cast(), start.add(from).cast(), len) };
-        assert!(block == expected, "{len} bytes from {from} to {to}");
-    }
-
-    #[test]
-    fn every_byte_goes_to_its_place_and_no_other_one() {
-        if !has_vectors() {
-            return println!("SKIP: this processor has no AVX");
-        }
-        for len in [256, 257, 287, 288, 384, 511, 1000, 4096, 10_001] {
-            for (from, to) in [(0, 0), (1, 12_320), (33, 12_289), (12_300, 3), (12_288, 7)] {
-                for shift in 0..33 {
-                    check(copy_by_vectors, from, to + shift, len);
-                }
-            }
-        }
-        check(copy_by_vectors, 5, PAST_CACHES + 9, PAST_CACHES);
-        check(copy_by_vectors, 5, PAST_CACHES + 9, PAST_CACHES - 1);
-    }
-
-    #[test]
-    fn ranges_may_overlap() {
-        if !has_vectors() {
-            return println!("SKIP: this processor has no AVX");
-        }
-        for len in [256, 300, 5000] {
-            for apart in [1, 16, 31, 32, 33, 127, 128, 129, 255, 300, 4096] {
-                check(copy_by_vectors, 0, apart, len);
-                check(copy_by_vectors, apart, 0, len);
-            }
-        }
-    }
-
-    #[test]
-    fn the_first_copy_decides_for_all() {
-        check(choose, 0, 6_000, 5_000);
-        let decided = COPY.load(Ordering::Relaxed);
-        let known = [memmove as *mut c_void, copy_by_vectors as *mut c_void];
-        assert!(known.contains(&decided));
-    }
-
-    #[test]
-    fn a_target_just_behind_its_sources_place_in_a_page_is_written_from_its_end() {
-        let page = |at: usize| core::ptr::without_provenance_mut::<u8>(PAGE * 1000 + at);
-        let other = |at: usize| core::ptr::without_provenance_mut::<u8>(PAGE * 5000 + at);
-        assert!(goes_backwards(page(0), other(16), PAGE));
-        assert!(!goes_backwards(page(16), other(0), PAGE));
-        assert!(!goes_backwards(page(0), other(0), PAGE));
-        assert!(!goes_backwards(page(0), other(2048), PAGE));
-        assert!(goes_backwards(page(0), page(3000), PAGE), "they overlap");
-        assert!(!goes_backwards(page(PAGE), page(16), PAGE), "they overlap");
-    }
-}
+mod tests;
