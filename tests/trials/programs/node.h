@@ -93,6 +93,8 @@ static inline void node_prepare(struct node *node, enum fi_cq_format format, enu
 	struct fi_cq_attr cq_attr = { .format = format, .wait_obj = wait };
 	struct fi_av_attr av_attr = { .type = FI_AV_UNSPEC };
 
+	/* What node_end looks at, whether or not the program registers memory. */
+	node->mr = NULL;
 	expect("fi_fabric", fi_fabric(node->info->fabric_attr, &node->fabric, NULL));
 	expect("fi_domain", fi_domain(node->fabric, node->info, &node->domain, NULL));
 	expect("fi_av_open", fi_av_open(node->domain, &av_attr, &node->av, NULL));
