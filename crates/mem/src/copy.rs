@@ -9,19 +9,9 @@
 //!
 //! Where the instructions are written out (x86-64 with its vector registers, which a kernel does not use) they cost what plain copies cost.
 
-#[cfg(all(
-    target_arch = "x86_64",
-    target_feature = "sse2",
-    not(miri),
-    not(sanitized)
-))]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 mod long;
-#[cfg(not(all(
-    target_arch = "x86_64",
-    target_feature = "sse2",
-    not(miri),
-    not(sanitized)
-)))]
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(miri))))]
 mod plain;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 mod short;
@@ -29,22 +19,11 @@ mod short;
 /// Longest copy that is made without a call.
 pub(crate) const SHORT: usize = 256;
 
-#[cfg(all(
-    target_arch = "x86_64",
-    target_feature = "sse2",
-    not(miri),
-    not(sanitized)
-))]
-pub(crate) use long::copy_long;
-#[cfg(not(all(
-    target_arch = "x86_64",
-    target_feature = "sse2",
-    not(miri),
-    not(sanitized)
-)))]
-pub(crate) use plain::copy_long;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
+pub(crate) use {
+    long::copy_long,
+    short::{copy_in, copy_out},
+};
 
 #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(miri))))]
-pub(crate) use plain::{copy_long as copy_in, copy_long as copy_out};
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
-pub(crate) use short::{copy_in, copy_out};
+pub(crate) use plain::{copy_long, copy_long as copy_in, copy_long as copy_out};

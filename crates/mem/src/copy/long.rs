@@ -42,7 +42,9 @@ pub(crate) unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
 /// As for [`copy_long`].
 #[cold]
 unsafe extern "C" fn choose(to: *mut c_void, from: *const c_void, len: usize) -> *mut c_void {
-    let copy: Copy = match is_amd() && has_fast_strings() && has_vectors() {
+    // Sanitizers look into memmove, and not into instructions.
+    let stalls = is_amd() && has_fast_strings();
+    let copy: Copy = match stalls && has_vectors() && !cfg!(sanitized) {
         true => copy_by_vectors,
         false => memmove,
     };

@@ -1,4 +1,4 @@
-//! Copies of any length by the C library, where a sanitizer looks at them, or by the kernel's own functions.
+//! Copies of any length by the C library, or by the kernel's own functions.
 
 use core::ffi::c_void;
 use core::hint::black_box;
