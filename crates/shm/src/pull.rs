@@ -9,6 +9,7 @@
 //! its message until the receiver sends Fin. The sender copies for a peer only memory that it has exposed to that peer.
 
 mod claims;
+mod crossing;
 mod exposed;
 mod sender_copy;
 
@@ -28,6 +29,7 @@ use crate::sys::memory::Mapping;
 use crate::sys::process::{self, Piece};
 
 use claims::{Claims, End, MAX_CHUNKS, SLOTS, SenderProgress, Slot, Split};
+use crossing::Crossing;
 use exposed::ExposedMessages;
 use sender_copy::Outcome;
 pub(crate) use sender_copy::SenderCopy;
@@ -48,6 +50,7 @@ pub(crate) struct CmaQueue {
     pub(crate) copies: VecDeque<SenderCopy>,
     /// Memory that the peer may ask this side to copy from.
     exposed: ExposedMessages,
+    crossing: Crossing,
     head: Arc<Mapping>,
     side: Side,
     used: [bool; SLOTS],
@@ -137,6 +140,7 @@ impl CmaQueue {
             pulls: VecDeque::new(),
             copies: VecDeque::new(),
             exposed: ExposedMessages::default(),
+            crossing: Crossing::default(),
             head,
             side,
             used: [false; SLOTS],
@@ -214,14 +218,20 @@ impl CmaQueue {
     /// Takes a message to be pulled.
     pub(crate) fn begin(&mut self, remote: &RemoteIov, into: Iov, token: RxToken) {
         let simple = remote.pieces().len() == 1 && into.segments().len() == 1;
+        let sharing = if simple && self.is_shared(into.len()) {
+            if self.exposed.is_empty() {
+                self.crossing.note_alone();
+            } else {
+                self.crossing.note();
+            }
+            Sharing::Possible
+        } else {
+            Sharing::Alone
+        };
         self.pulls.push_back(Pull {
             token,
             remote: *remote,
-            sharing: if simple && into.len() >= self.assist_size {
-                Sharing::Possible
-            } else {
-                Sharing::Alone
-            },
+            sharing,
             into,
             done: 0,
             failed: None,
@@ -229,9 +239,9 @@ impl CmaQueue {
         });
     }
 
-    /// Returns the place of the next message that is worth a request. None goes to a sender that copies messages of ours: it has no time for its own.
+    /// Returns the place of the next message that is worth a request. None goes to a sender that copies messages of ours, or did lately: it has no time for its own.
     pub(crate) fn next_to_share(&self) -> Option<usize> {
-        if !self.exposed.is_empty() {
+        if !self.exposed.is_empty() || self.crossing.is_recent() {
             return None;
         }
         let mut first = self.pulls.iter().take(SLOTS);
@@ -384,6 +394,9 @@ impl CmaQueue {
     pub(crate) fn expose(&mut self, id: u32, address: u64, len: u64) {
         if len >= self.assist_size as u64 {
             self.exposed.add(id, address, len);
+            if !self.pulls.is_empty() {
+                self.crossing.note();
+            }
         }
     }
 
@@ -549,6 +562,7 @@ fn remote_part(
 mod tests {
     use oxifabric_engine::Target;
 
+    use super::crossing::ALONE_BEFORE_SHARED;
     use super::*;
 
     #[test]
@@ -613,19 +627,48 @@ mod tests {
         assert!(target == source);
     }
 
+    /// Begins to pull messages from memory of this process, and returns for how many their sender is asked to copy a part.
+    fn begin_and_request(cma: &mut CmaQueue, source: &[u8], target: &mut [u8], count: u32) -> u32 {
+        let piece = Target::unkeyed(source.as_ptr() as u64, source.len() as u64);
+        let remote = RemoteIov::new(&[piece]).expect("one piece");
+        (0..count)
+            .map(|number| {
+                // SAFETY: the target outlives the queue.
+                let into = unsafe { Iov::contiguous(target.as_mut_ptr(), target.len()) };
+                cma.begin(&remote, into, RxToken(number));
+                let is_asked = next_request(cma).is_some();
+                cma.abandon();
+                cma.used = [false; SLOTS];
+                u32::from(is_asked)
+            })
+            .sum()
+    }
+
     #[test]
-    fn a_sender_that_copies_our_messages_is_not_asked() {
+    fn a_sender_that_copies_our_messages_is_not_asked_until_some_more_have_come_alone() {
+        let (source, mut target) = (vec![1; 300_000], vec![0; 300_000]);
+        let mut cma = queue(
+            Arc::new(Mapping::private(8192).expect("two pages")),
+            24 * 1024,
+        );
+        let ours = (source.as_ptr() as u64, source.len() as u64);
+        let mut asked = |cma: &mut _, count| begin_and_request(cma, &source, &mut target, count);
+        assert_eq!(asked(&mut cma, 3), 3);
+        cma.expose(5, ours.0, ours.1);
+        assert_eq!(asked(&mut cma, 1), 0, "it copies ours");
+        cma.answered(5);
+        assert_eq!(asked(&mut cma, ALONE_BEFORE_SHARED + 2), 3);
+    }
+
+    #[test]
+    fn a_message_that_is_posted_while_one_is_received_crosses_it() {
         let (source, mut target) = (vec![1; 300_000], vec![0; 300_000]);
         let (mut cma, _) = queue_with_pull(&source, &mut target);
-        let remote =
-            RemoteIov::new(&[Target::unkeyed(source.as_ptr() as u64, source.len() as u64)]);
-        // SAFETY: the target outlives the queue.
-        let into = unsafe { Iov::contiguous(target.as_mut_ptr(), target.len()) };
-        cma.begin(&remote.expect("one piece"), into, RxToken(2));
         cma.expose(5, source.as_ptr() as u64, source.len() as u64);
-        assert!(next_request(&mut cma).is_none());
         cma.answered(5);
-        assert!(next_request(&mut cma).is_some());
+        cma.abandon();
+        let asked = begin_and_request(&mut cma, &source, &mut target, ALONE_BEFORE_SHARED);
+        assert_eq!(asked, 1, "the last one");
     }
 
     #[test]
