@@ -170,6 +170,13 @@ impl CmaQueue {
         self.pulls.is_empty() && (len < shared || (len < shared / 3 * 5 && is_alone()))
     }
 
+    /// Returns whether a message of this length that arrives may be copied in the same poll: as [`CmaQueue::may_copy_now`], or a longer one that this side copies
+    /// alone. A receive that is posted for one does not copy it before its caller can post what crosses it.
+    #[inline]
+    pub(crate) fn may_copy_on_arrival(&self, len: u64, is_alone: impl FnOnce() -> bool) -> bool {
+        self.may_copy_now(len, is_alone) || (self.pulls.is_empty() && self.copies_alone())
+    }
+
     /// Returns whether so many more bytes may be copied in this poll: the peer's process runs, which is asked once in each poll.
     #[inline]
     pub(crate) fn has_left(&mut self, len: u64, runs: impl FnOnce() -> bool) -> bool {
@@ -182,6 +189,7 @@ impl CmaQueue {
 
     /// Takes note that a message of this length was copied.
     pub(crate) fn copied_now(&mut self, len: usize) {
+        self.note_received(len);
         self.left = self.left.map(|left| left.saturating_sub(len));
     }
 
@@ -210,6 +218,7 @@ impl CmaQueue {
         let is_copied = copy_part(pid, remote, into, 0, into.len()).is_ok();
         if is_copied {
             let len = into.len();
+            self.note_received(len);
             self.threshold.note(len as u64, len, Path::Pull);
         }
         is_copied
@@ -218,15 +227,10 @@ impl CmaQueue {
     /// Takes a message to be pulled.
     pub(crate) fn begin(&mut self, remote: &RemoteIov, into: Iov, token: RxToken) {
         let simple = remote.pieces().len() == 1 && into.segments().len() == 1;
-        let sharing = if simple && self.is_shared(into.len()) {
-            if self.exposed.is_empty() {
-                self.crossing.note_alone();
-            } else {
-                self.crossing.note();
-            }
-            Sharing::Possible
-        } else {
-            Sharing::Alone
+        self.note_received(into.len());
+        let sharing = match simple && self.is_shared(into.len()) {
+            true => Sharing::Possible,
+            false => Sharing::Alone,
         };
         self.pulls.push_back(Pull {
             token,
@@ -239,9 +243,23 @@ impl CmaQueue {
         });
     }
 
-    /// Returns the place of the next message that is worth a request. None goes to a sender that copies messages of ours, or did lately: it has no time for its own.
+    /// Takes note of a message of this length that this side copies, or begins to.
+    fn note_received(&mut self, len: usize) {
+        match (self.is_shared(len), self.exposed.is_empty()) {
+            (true, true) => self.crossing.note_alone(),
+            (true, false) => self.crossing.note(),
+            (false, _) => {}
+        }
+    }
+
+    /// Returns whether the sender copies messages of ours, or did lately: it has no time for its own.
+    fn copies_alone(&self) -> bool {
+        !self.exposed.is_empty() || self.crossing.is_recent()
+    }
+
+    /// Returns the place of the next message that is worth a request.
     pub(crate) fn next_to_share(&self) -> Option<usize> {
-        if !self.exposed.is_empty() || self.crossing.is_recent() {
+        if self.copies_alone() {
             return None;
         }
         let mut first = self.pulls.iter().take(SLOTS);
@@ -669,6 +687,28 @@ mod tests {
         cma.abandon();
         let asked = begin_and_request(&mut cma, &source, &mut target, ALONE_BEFORE_SHARED);
         assert_eq!(asked, 1, "the last one");
+    }
+
+    #[test]
+    fn a_long_message_that_crosses_ours_is_copied_as_it_arrives() {
+        let head = Arc::new(Mapping::private(8192).expect("two pages"));
+        let mut cma = queue(head, 24 * 1024);
+        let message = vec![1; 300_000];
+        let (address, len) = (message.as_ptr() as u64, message.len() as u64);
+        assert!(!cma.may_copy_on_arrival(len, || true));
+        cma.expose(5, address, len);
+        assert!(cma.may_copy_on_arrival(len, || true));
+        assert!(
+            !cma.may_copy_now(len, || true),
+            "its receive is posted: what crosses it may be posted next"
+        );
+        cma.copied_now(message.len());
+        cma.answered(5);
+        for left in (0..ALONE_BEFORE_SHARED).rev() {
+            assert!(cma.may_copy_on_arrival(len, || true), "{left} more");
+            cma.copied_now(message.len());
+        }
+        assert!(!cma.may_copy_on_arrival(len, || true));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Messages that are read from their sender's memory in the poll in which their Rts arrives, docs/protocol/shm.md 6.1.
 //!
-//! Such a message has a receive, and is either short enough that its sender would not help, or not much longer and comes alone: with one message at a time, the
-//! sender hears of the request for help when most is copied. The connection reads it into the receive's buffer and
+//! Such a message has a receive, and is either short enough that its sender would not help, or not much longer and comes alone (with one message at a time, the
+//! sender hears of the request for help when most is copied), or its sender copies one of ours. The connection reads it into the receive's buffer and
 //! answers with Fin at once, so that the sender may go on while this side reads the next one. All others go through the engine.
 
 use oxifabric_engine::{Announced, Header, HeaderFlags, Kind, Placement, Sink, Target};
@@ -47,7 +47,7 @@ impl Conn {
             && len <= piece.len
             && self
                 .cma
-                .may_copy_now(len, || self.rx.peek_ahead(1).is_none())
+                .may_copy_on_arrival(len, || self.rx.peek_ahead(1).is_none())
             && self.cma.has_left(len, || self.process.ran_just_now())
             && self.has_cell()
     }
