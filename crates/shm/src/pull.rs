@@ -170,11 +170,12 @@ impl CmaQueue {
         self.pulls.is_empty() && (len < shared || (len < shared / 3 * 5 && is_alone()))
     }
 
-    /// Returns whether a message of this length that arrives may be copied in the same poll: as [`CmaQueue::may_copy_now`], or a longer one that this side copies
-    /// alone. A receive that is posted for one does not copy it before its caller can post what crosses it.
+    /// Returns whether a message of this length that arrives may be copied in the same poll: as [`CmaQueue::may_copy_now`], or a longer one of which its sender is
+    /// not asked to copy a part. [`CmaQueue::copy_now`], whose receive comes after the message, leaves the longer ones to the next poll: its caller may be about to
+    /// post what crosses them.
     #[inline]
     pub(crate) fn may_copy_on_arrival(&self, len: u64, is_alone: impl FnOnce() -> bool) -> bool {
-        self.may_copy_now(len, is_alone) || (self.pulls.is_empty() && self.copies_alone())
+        self.may_copy_now(len, is_alone) || (self.pulls.is_empty() && self.must_copy_alone())
     }
 
     /// Returns whether so many more bytes may be copied in this poll: the peer's process runs, which is asked once in each poll.
@@ -187,9 +188,8 @@ impl CmaQueue {
         len <= left as u64
     }
 
-    /// Takes note that a message of this length was copied.
-    pub(crate) fn copied_now(&mut self, len: usize) {
-        self.note_received(len);
+    /// Takes so many bytes from what may be copied in this poll: they were copied, or it was tried.
+    pub(crate) fn charge(&mut self, len: usize) {
         self.left = self.left.map(|left| left.saturating_sub(len));
     }
 
@@ -227,11 +227,12 @@ impl CmaQueue {
     /// Takes a message to be pulled.
     pub(crate) fn begin(&mut self, remote: &RemoteIov, into: Iov, token: RxToken) {
         let simple = remote.pieces().len() == 1 && into.segments().len() == 1;
-        self.note_received(into.len());
-        let sharing = match simple && self.is_shared(into.len()) {
+        let shared = simple && self.is_shared(into.len()) && !self.must_copy_alone();
+        let sharing = match shared {
             true => Sharing::Possible,
             false => Sharing::Alone,
         };
+        self.note_received(into.len());
         self.pulls.push_back(Pull {
             token,
             remote: *remote,
@@ -243,23 +244,23 @@ impl CmaQueue {
         });
     }
 
-    /// Takes note of a message of this length that this side copies, or begins to.
-    fn note_received(&mut self, len: usize) {
+    /// Takes note of a message of this length that this side has copied, or begins to copy.
+    pub(crate) fn note_received(&mut self, len: usize) {
         match (self.is_shared(len), self.exposed.is_empty()) {
             (true, true) => self.crossing.note_alone(),
-            (true, false) => self.crossing.note(),
+            (true, false) => self.crossing.note_crossed(),
             (false, _) => {}
         }
     }
 
-    /// Returns whether the sender copies messages of ours, or did lately: it has no time for its own.
-    fn copies_alone(&self) -> bool {
+    /// Returns whether long messages cross, or did lately: their sender is not asked to copy a part.
+    fn must_copy_alone(&self) -> bool {
         !self.exposed.is_empty() || self.crossing.is_recent()
     }
 
     /// Returns the place of the next message that is worth a request.
     pub(crate) fn next_to_share(&self) -> Option<usize> {
-        if self.copies_alone() {
+        if self.must_copy_alone() {
             return None;
         }
         let mut first = self.pulls.iter().take(SLOTS);
@@ -412,8 +413,12 @@ impl CmaQueue {
     pub(crate) fn expose(&mut self, id: u32, address: u64, len: u64) {
         if len >= self.assist_size as u64 {
             self.exposed.add(id, address, len);
-            if !self.pulls.is_empty() {
-                self.crossing.note();
+            if self
+                .pulls
+                .iter()
+                .any(|pull| self.is_shared(pull.into.len()))
+            {
+                self.crossing.note_crossed();
             }
         }
     }
@@ -656,7 +661,6 @@ mod tests {
                 cma.begin(&remote, into, RxToken(number));
                 let is_asked = next_request(cma).is_some();
                 cma.abandon();
-                cma.used = [false; SLOTS];
                 u32::from(is_asked)
             })
             .sum()
@@ -675,7 +679,8 @@ mod tests {
         cma.expose(5, ours.0, ours.1);
         assert_eq!(asked(&mut cma, 1), 0, "it copies ours");
         cma.answered(5);
-        assert_eq!(asked(&mut cma, ALONE_BEFORE_SHARED + 2), 3);
+        assert_eq!(asked(&mut cma, ALONE_BEFORE_SHARED), 0);
+        assert_eq!(asked(&mut cma, 2), 2);
     }
 
     #[test]
@@ -685,8 +690,30 @@ mod tests {
         cma.expose(5, source.as_ptr() as u64, source.len() as u64);
         cma.answered(5);
         cma.abandon();
-        let asked = begin_and_request(&mut cma, &source, &mut target, ALONE_BEFORE_SHARED);
-        assert_eq!(asked, 1, "the last one");
+        let mut asked = |cma: &mut _, count| begin_and_request(cma, &source, &mut target, count);
+        assert_eq!(asked(&mut cma, ALONE_BEFORE_SHARED), 0);
+        assert_eq!(asked(&mut cma, 1), 1);
+    }
+
+    #[test]
+    fn a_message_that_is_posted_while_a_short_one_is_received_crosses_none() {
+        let (source, mut target) = (vec![1; 300_000], vec![0; 300_000]);
+        let (mut cma, _) = queue_with_pull(&source, &mut target);
+        cma.abandon();
+        assert_eq!(
+            begin_and_request(&mut cma, &source[..20_000], &mut target[..20_000], 1),
+            0,
+            "too short"
+        );
+        let piece = Target::unkeyed(source.as_ptr() as u64, 20_000);
+        let remote = RemoteIov::new(&[piece]).expect("one piece");
+        // SAFETY: the target outlives the queue.
+        let into = unsafe { Iov::contiguous(target.as_mut_ptr(), 20_000) };
+        cma.begin(&remote, into, RxToken(2));
+        cma.expose(5, source.as_ptr() as u64, source.len() as u64);
+        cma.answered(5);
+        cma.abandon();
+        assert_eq!(begin_and_request(&mut cma, &source, &mut target, 1), 1);
     }
 
     #[test]
@@ -702,11 +729,12 @@ mod tests {
             !cma.may_copy_now(len, || true),
             "its receive is posted: what crosses it may be posted next"
         );
-        cma.copied_now(message.len());
+        cma.note_received(message.len());
         cma.answered(5);
         for left in (0..ALONE_BEFORE_SHARED).rev() {
             assert!(cma.may_copy_on_arrival(len, || true), "{left} more");
-            cma.copied_now(message.len());
+            cma.note_received(20_000);
+            cma.note_received(message.len());
         }
         assert!(!cma.may_copy_on_arrival(len, || true));
     }

@@ -215,9 +215,9 @@ fn a_stalled_arrival_waits_and_is_delivered_again() {
     assert_eq!(ids, [0, 1, 2, 3, 4]);
 }
 
-/// Sends messages of these lengths in one go; returns how many the receiver has copied in the poll in which they arrived.
-fn copied_at_once(lengths: &[usize]) -> Option<usize> {
-    let (mut a, mut b, to_b, _) = pair(&params());
+/// Sends messages of these lengths in one go; returns how many the receiver has copied in the poll in which they arrived. They may cross a long one of the receiver's.
+fn copied_at_once(lengths: &[usize], crossed: bool) -> Option<usize> {
+    let (mut a, mut b, to_b, to_a) = pair(&params());
     if !a.link.limits(to_b).pull {
         println!("SKIP: {:?}", a.link.directory().reason(to_b));
         return None;
@@ -225,6 +225,13 @@ fn copied_at_once(lengths: &[usize]) -> Option<usize> {
     let longest = lengths.iter().copied().max().unwrap_or(0);
     let mut target = vec![0; longest + 9];
     b.sink.buffer = Some(lend_for_writing(&mut target));
+    let crossing = pattern(params().assist_size, 7);
+    if crossed {
+        let rts = header(Kind::TaggedRts, 99, crossing.len());
+        let sent = b.try_post(to_a, rts, &lend(&crossing));
+        assert_eq!(sent, Ok(Posted::Done));
+        b.link.flush();
+    }
     let sources: Vec<_> = lengths.iter().map(|&len| pattern(len, len)).collect();
     for (source, id) in sources.iter().zip(0..) {
         let rts = header(Kind::TaggedRts, id, source.len());
@@ -235,8 +242,11 @@ fn copied_at_once(lengths: &[usize]) -> Option<usize> {
     let all = lengths.len();
     b.until("all arrive", |sink| sink.copied + sink.arrived.len() == all);
     let copied = b.sink.copied;
-    a.until("their ends arrive", |sink| sink.arrived.len() == copied);
-    for fin in &a.sink.arrived {
+    let others = usize::from(crossed);
+    a.until("their ends arrive", |sink| {
+        sink.arrived.len() == copied + others
+    });
+    for fin in a.sink.arrived.iter().skip(others) {
         assert_eq!((fin.header.kind, fin.header.data), (Kind::Fin, 0));
     }
     if let ([len], [source], 1) = (lengths, &sources[..], copied) {
@@ -257,8 +267,18 @@ fn a_message_is_copied_in_the_poll_in_which_it_arrives_unless_its_sender_would_h
         (&[shared, shared], 1),
         (&[shared / 3 * 5], 0),
     ] {
-        if let Some(copied) = copied_at_once(lengths) {
+        if let Some(copied) = copied_at_once(lengths, false) {
             assert_eq!(copied, expected, "{lengths:?}");
+        }
+    }
+}
+
+#[test]
+fn long_messages_that_cross_one_are_copied_in_the_poll_in_which_they_arrive() {
+    let shared = params().assist_size;
+    for lengths in [&[shared, shared][..], &[shared / 3 * 5], &[10 * shared]] {
+        if let Some(copied) = copied_at_once(lengths, true) {
+            assert_eq!(copied, lengths.len(), "{lengths:?}");
         }
     }
 }
@@ -301,7 +321,7 @@ fn a_message_that_came_alone_is_copied_at_once_although_its_receive_comes_later(
 #[test]
 fn a_poll_copies_no_more_than_a_chunk() {
     let lengths = [10_000; 12];
-    if let Some(copied) = copied_at_once(&lengths) {
+    if let Some(copied) = copied_at_once(&lengths, false) {
         assert_eq!(copied, lengths.len());
     }
     let params = Params {
@@ -319,6 +339,26 @@ fn a_poll_copies_no_more_than_a_chunk() {
     if a.link.limits(to_b).pull {
         b.until("all arrive", |sink| sink.copied + sink.arrived.len() == 6);
         assert!(b.sink.copied < 6, "{}", b.sink.copied);
+    }
+}
+
+#[test]
+fn a_message_of_which_a_part_was_copied_in_vain_counts_as_well() {
+    let params = Params {
+        pull_chunk: 25_000,
+        ..params()
+    };
+    let (mut a, mut b, to_b, _) = pair(&params);
+    let (source, mut target) = (pattern(10_000, 1), vec![0; 9_999]);
+    b.sink.buffer = Some(lend_for_writing(&mut target));
+    for id in 0..6 {
+        let rts = header(Kind::TaggedRts, id, source.len());
+        assert_eq!(a.try_post(to_b, rts, &lend(&source)), Ok(Posted::Done));
+    }
+    a.link.flush();
+    if a.link.limits(to_b).pull {
+        b.until("all arrive", |sink| sink.arrived.len() == 6);
+        assert_eq!((b.sink.copied, b.sink.tried), (0, 2));
     }
 }
 

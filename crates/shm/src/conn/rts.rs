@@ -1,7 +1,7 @@
 //! Messages that are read from their sender's memory in the poll in which their Rts arrives, docs/protocol/shm.md 6.1.
 //!
-//! Such a message has a receive, and is either short enough that its sender would not help, or not much longer and comes alone (with one message at a time, the
-//! sender hears of the request for help when most is copied), or its sender copies one of ours. The connection reads it into the receive's buffer and
+//! Such a message has a receive, and no pull is under way. It is short enough that its sender would not help; or it is not much longer and comes alone (with one
+//! message at a time, the sender hears of the request for help when most is copied); or its sender is not asked, as long messages cross or did lately. The connection reads it into the receive's buffer and
 //! answers with Fin at once, so that the sender may go on while this side reads the next one. All others go through the engine.
 
 use oxifabric_engine::{Announced, Header, HeaderFlags, Kind, Placement, Sink, Target};
@@ -24,12 +24,18 @@ impl Conn {
             return sink.arrival(self.peer, header, self.remote(&[piece]));
         }
         let (pid, from) = (self.process.pid(), [(piece.addr, header.len)]);
+        let mut was_tried = false;
         let mut copy = |into: &_| {
+            was_tried = true;
             let read = process::read_memory(pid, &from, into);
             read.is_ok_and(|read| read as u64 == header.len)
         };
         match sink.announced(self.peer, header, &[piece], &mut copy) {
             Announced::Placed(placement) => {
+                // A part may have been copied before it failed.
+                if was_tried {
+                    self.cma.charge(header.len as usize);
+                }
                 self.cma.note_announced();
                 placement
             }
@@ -55,7 +61,8 @@ impl Conn {
     /// Answers a message that was read.
     fn note_read(&mut self, header: &Header) {
         let len = header.len as usize;
-        self.cma.copied_now(len);
+        self.cma.charge(len);
+        self.cma.note_received(len);
         self.cma.threshold.note(header.len, len, Path::Pull);
         let fin = Header {
             kind: Kind::Fin,

@@ -2,8 +2,10 @@
 //!
 //! Neither side has time for the other's messages then, and each has in its caches what it copied last: a part that the other side copies once takes its lines
 //! away, for both. A side that is ready first would ask all the same, as none of its own messages is under way any more; so some more messages must have come alone.
+//!
+//! A message of ours counts from its Rts until the peer answers it, also while the peer has no receive for it; one in several pieces does not count.
 
-/// How many messages of the peer must come alone, after one that crossed a message of ours, before the peer is asked to copy a part of one.
+/// How many long messages of the peer must come alone, after one that crossed a long message of ours, before the peer is asked to copy a part of the next one.
 pub(super) const ALONE_BEFORE_SHARED: u32 = 16;
 
 /// How lately messages have crossed.
@@ -15,7 +17,7 @@ pub(super) struct Crossing {
 
 impl Crossing {
     /// Takes note that a message of ours and one of the peer are under way at a time.
-    pub(super) fn note(&mut self) {
+    pub(super) fn note_crossed(&mut self) {
         self.left = ALONE_BEFORE_SHARED;
     }
 

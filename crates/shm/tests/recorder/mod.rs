@@ -36,6 +36,8 @@ pub struct Recorder {
     /// Where messages go that the link offers to copy, and how many it has copied there.
     pub buffer: Option<Iov>,
     pub copied: usize,
+    /// How often it was tried to copy a message into the buffer in the poll in which it arrived.
+    pub tried: usize,
     /// Memory that peers may access without notice, by its key.
     pub open: Option<(u64, OpenRegion)>,
 }
@@ -86,6 +88,7 @@ impl Sink for Recorder {
         pieces: &[Target],
         copy: &mut dyn FnMut(&Iov) -> bool,
     ) -> Announced {
+        self.tried += usize::from(self.buffer.is_some());
         if self.buffer.as_ref().is_some_and(copy) {
             self.copied += 1;
             return Announced::Copied;
