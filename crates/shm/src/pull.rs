@@ -610,11 +610,7 @@ mod tests {
     fn queue_with_pull(source: &[u8], target: &mut [u8]) -> (CmaQueue, Cell) {
         let head = Arc::new(Mapping::private(8192).expect("two pages"));
         let mut cma = queue(head, 24 * 1024);
-        let remote =
-            RemoteIov::new(&[Target::unkeyed(source.as_ptr() as u64, source.len() as u64)]);
-        // SAFETY: the target outlives the queue.
-        let into = unsafe { Iov::contiguous(target.as_mut_ptr(), target.len()) };
-        cma.begin(&remote.expect("one piece"), into, RxToken(1));
+        begin(&mut cma, source, target, 1);
         let cell = next_request(&mut cma).expect("a long message");
         (cma, cell)
     }
@@ -650,15 +646,20 @@ mod tests {
         assert!(target == source);
     }
 
-    /// Begins to pull messages from memory of this process, and returns for how many their sender is asked to copy a part.
-    fn begin_and_request(cma: &mut CmaQueue, source: &[u8], target: &mut [u8], count: u32) -> u32 {
+    /// Begins to pull a message from memory of this process.
+    fn begin(cma: &mut CmaQueue, source: &[u8], target: &mut [u8], token: u32) {
         let piece = Target::unkeyed(source.as_ptr() as u64, source.len() as u64);
         let remote = RemoteIov::new(&[piece]).expect("one piece");
+        // SAFETY: the target outlives the queue.
+        let into = unsafe { Iov::contiguous(target.as_mut_ptr(), target.len()) };
+        cma.begin(&remote, into, RxToken(token));
+    }
+
+    /// Begins to pull messages from memory of this process, and returns for how many their sender is asked to copy a part.
+    fn begin_and_request(cma: &mut CmaQueue, source: &[u8], target: &mut [u8], count: u32) -> u32 {
         (0..count)
             .map(|number| {
-                // SAFETY: the target outlives the queue.
-                let into = unsafe { Iov::contiguous(target.as_mut_ptr(), target.len()) };
-                cma.begin(&remote, into, RxToken(number));
+                begin(cma, source, target, number);
                 let is_asked = next_request(cma).is_some();
                 cma.abandon();
                 u32::from(is_asked)
@@ -705,11 +706,7 @@ mod tests {
             0,
             "too short"
         );
-        let piece = Target::unkeyed(source.as_ptr() as u64, 20_000);
-        let remote = RemoteIov::new(&[piece]).expect("one piece");
-        // SAFETY: the target outlives the queue.
-        let into = unsafe { Iov::contiguous(target.as_mut_ptr(), 20_000) };
-        cma.begin(&remote, into, RxToken(2));
+        begin(&mut cma, &source[..20_000], &mut target[..20_000], 2);
         cma.expose(5, source.as_ptr() as u64, source.len() as u64);
         cma.answered(5);
         cma.abandon();
@@ -745,10 +742,7 @@ mod tests {
         let mut cma = queue(head, 100_000);
         let (source, mut target) = (vec![1; 100_000], vec![0; 100_000]);
         for (number, len) in [99_999, 100_000].into_iter().enumerate() {
-            let remote = RemoteIov::new(&[Target::unkeyed(source.as_ptr() as u64, len as u64)]);
-            // SAFETY: the target outlives the queue.
-            let into = unsafe { Iov::contiguous(target.as_mut_ptr(), len) };
-            cma.begin(&remote.expect("one piece"), into, RxToken(number as u32));
+            begin(&mut cma, &source[..len], &mut target[..len], number as u32);
         }
         let cell = next_request(&mut cma).expect("the longer one is shared");
         assert_eq!(cell.len, 100_000);

@@ -30,12 +30,13 @@ impl Conn {
             let read = process::read_memory(pid, &from, into);
             read.is_ok_and(|read| read as u64 == header.len)
         };
-        match sink.announced(self.peer, header, &[piece], &mut copy) {
+        let announced = sink.announced(self.peer, header, &[piece], &mut copy);
+        if was_tried {
+            // Also where it failed: a part may have been copied before.
+            self.cma.charge(header.len as usize);
+        }
+        match announced {
             Announced::Placed(placement) => {
-                // A part may have been copied before it failed.
-                if was_tried {
-                    self.cma.charge(header.len as usize);
-                }
                 self.cma.note_announced();
                 placement
             }
@@ -61,7 +62,6 @@ impl Conn {
     /// Answers a message that was read.
     fn note_read(&mut self, header: &Header) {
         let len = header.len as usize;
-        self.cma.charge(len);
         self.cma.note_received(len);
         self.cma.threshold.note(header.len, len, Path::Pull);
         let fin = Header {
