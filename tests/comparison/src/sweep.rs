@@ -8,6 +8,7 @@ mod report;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use oxifabric_bench::statistics::{median, range, ratios};
@@ -26,6 +27,9 @@ const LONGEST: u64 = 8 << 20;
 
 /// The longest of short messages, of medium ones and of all: a run of few short ones would be over before it is one.
 const LONGEST_OF: [u64; 3] = [4 << 10, 256 << 10, LONGEST];
+
+/// Up to this time in parts of that of the reference, a size is level with it: it moves by as much from one run to the next.
+const LEVEL: f64 = 1.03;
 
 /// What is swept.
 pub(crate) struct Sweep<'a> {
@@ -115,6 +119,8 @@ struct Swept<'a> {
     /// The program and what it does.
     name: String,
     in_turns: bool,
+    /// In how many rounds each library did it.
+    rounds: u32,
     times: BTreeMap<u64, Times>,
     /// Why it ended early.
     trouble: Option<String>,
@@ -156,32 +162,50 @@ impl Sweep<'_> {
         }
     }
 
-    /// Runs one work in turns; the library that begins changes with every round.
+    /// Runs one work in turns. With more than 100 sizes in a sweep chance alone puts one or two beyond what the reference strays: a work
+    /// that has such a size is run for as many rounds again, with all of its sizes, and all rounds count.
     fn sweep<'b>(&self, work: &Work, provider: &'b str, folder: Option<&PathBuf>) -> Swept<'b> {
         let mut swept = Swept {
             provider,
             name: work.name(folder.is_some()),
             in_turns: work.is_in_turns(),
+            rounds: 0,
             times: BTreeMap::new(),
             trouble: None,
         };
-        for round in 0..self.rounds {
-            println!("{provider}, {}: round {}", swept.name, round + 1);
-            let mut turns = [0, 1];
-            turns.rotate_left(round as usize % 2);
-            for at in turns {
-                match self.play(work, provider, self.libraries[at], folder) {
-                    Ok(rows) => swept.take(at, &rows),
-                    Err(error) => {
-                        let name = self.libraries[at].name();
-                        swept.trouble =
-                            Some(format!("{provider}, {}, {name}: {error}", swept.name));
-                        return swept;
-                    }
-                }
+        for again in 0..2 {
+            let rounds = again * self.rounds..(again + 1) * self.rounds;
+            if let Err(trouble) = self.play_rounds(&mut swept, work, rounds, folder) {
+                swept.trouble = Some(format!("{provider}, {}, {trouble}", swept.name));
+            }
+            if swept.trouble.is_some() || !swept.has_sizes_beyond_strays() {
+                break;
             }
         }
         swept
+    }
+
+    /// Runs one work in these rounds; the library that begins changes with every round.
+    fn play_rounds(
+        &self,
+        swept: &mut Swept<'_>,
+        work: &Work,
+        rounds: Range<u32>,
+        folder: Option<&PathBuf>,
+    ) -> Result<(), String> {
+        for round in rounds {
+            println!("{}, {}: round {}", swept.provider, swept.name, round + 1);
+            let mut turns = [0, 1];
+            turns.rotate_left(round as usize % 2);
+            for at in turns {
+                let library = self.libraries[at];
+                let rows = self.play(work, swept.provider, library, folder);
+                let rows = rows.map_err(|error| format!("{}: {error}", library.name()))?;
+                swept.take(at, &rows);
+            }
+            swept.rounds += 1;
+        }
+        Ok(())
     }
 
     /// Runs a work once over all sizes.
@@ -303,6 +327,12 @@ impl Swept<'_> {
         all.filter(|(_, times)| !times.ours.is_empty() && !times.reference.is_empty())
     }
 
+    /// Whether the reference is ahead at a size, and by more than it strays from itself.
+    fn has_sizes_beyond_strays(&self) -> bool {
+        let beyond = |times: &Times| times.cost() > LEVEL && !times.is_within_strays();
+        self.sizes().any(|(_, times)| beyond(times))
+    }
+
     /// Returns what is shown of a time: itself in microseconds, or megabytes a second.
     fn figure(&self, bytes: u64, time_us: f64) -> f64 {
         match self.in_turns {
@@ -389,6 +419,7 @@ mod tests {
             provider: "shm",
             name: name.to_owned(),
             in_turns,
+            rounds: 1,
             times: BTreeMap::new(),
             trouble: None,
         };
@@ -449,5 +480,17 @@ mod tests {
         assert!(times.is_within_strays());
         times.ours = vec![1.5, 1.2, 1.3];
         assert!(!times.is_within_strays());
+    }
+
+    #[test]
+    fn sizes_beyond_what_the_reference_strays_are_worth_more_rounds() {
+        let has_beyond =
+            |ours| swept("", true, &[(8, 1.0, 2.0), (16, ours, 2.0)]).has_sizes_beyond_strays();
+        assert!(has_beyond(2.1));
+        assert!(!has_beyond(2.04));
+        let mut straying = swept("", true, &[(8, 2.1, 2.0), (8, 2.1, 2.0), (8, 2.3, 2.2)]);
+        assert!(!straying.has_sizes_beyond_strays());
+        straying.times.get_mut(&8).unwrap().reference = vec![2.0; 3];
+        assert!(straying.has_sizes_beyond_strays());
     }
 }

@@ -44,16 +44,17 @@ impl<'a> Report<'a> {
     /// Returns all that is printed: first where the reference is ahead, then each work.
     pub(super) fn text(&self) -> String {
         let [ours, reference] = &self.sweep.versions;
-        let (machine, rounds) = (self.sweep.cores.description(), self.sweep.rounds);
+        let machine = self.sweep.cores.description();
         let mut text = format!(
-            "{machine}\n{ours} against {reference}, medians of {rounds} rounds in turns. Ratio is the median of ours / reference in each round, of times for \
+            "{machine}\n{ours} against {reference}, medians of rounds in turns. Ratio is the median of ours / reference in each round, of times for \
              ping-pong, of rates for all else; \"reference itself\" is how far its rounds stray from their median.\n\n"
         );
         text += &behind(self.all);
         for swept in self.all {
             let (provider, name, unit) = (swept.provider, &swept.name, swept.unit());
             text += &format!(
-                "\n{provider}, {name}, {unit}\n{}\n{}\n",
+                "\n{provider}, {name}, {unit}, {} rounds\n{}\n{}\n",
+                swept.rounds,
                 SIZES.head(),
                 SIZES.rule()
             );
@@ -110,6 +111,7 @@ impl<'a> Report<'a> {
                 "provider": swept.provider,
                 "program": swept.name,
                 "ratio_of": if swept.in_turns { "times" } else { "rates" },
+                "rounds": swept.rounds,
                 "sizes": sizes(swept),
                 "trouble": swept.trouble,
             })
@@ -117,7 +119,6 @@ impl<'a> Report<'a> {
         json!({
             "machine": self.sweep.cores.description(),
             "versions": self.sweep.versions,
-            "rounds": self.sweep.rounds,
             "sweeps": self.all.iter().map(one).collect::<Vec<_>>(),
         })
     }
