@@ -8,7 +8,6 @@ mod report;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use oxifabric_bench::statistics::{median, range, ratios};
@@ -173,9 +172,8 @@ impl Sweep<'_> {
             times: BTreeMap::new(),
             trouble: None,
         };
-        for again in 0..2 {
-            let rounds = again * self.rounds..(again + 1) * self.rounds;
-            if let Err(trouble) = self.play_rounds(&mut swept, work, rounds, folder) {
+        for _ in 0..2 {
+            if let Err(trouble) = self.play_rounds(&mut swept, work, folder) {
                 swept.trouble = Some(format!("{provider}, {}, {trouble}", swept.name));
             }
             if swept.trouble.is_some() || !swept.has_sizes_beyond_strays() {
@@ -185,18 +183,22 @@ impl Sweep<'_> {
         swept
     }
 
-    /// Runs one work in these rounds; the library that begins changes with every round.
+    /// Runs one work for as many rounds as are wanted, behind those that it has; the library that begins changes with every round.
     fn play_rounds(
         &self,
         swept: &mut Swept<'_>,
         work: &Work,
-        rounds: Range<u32>,
         folder: Option<&PathBuf>,
     ) -> Result<(), String> {
-        for round in rounds {
-            println!("{}, {}: round {}", swept.provider, swept.name, round + 1);
+        for _ in 0..self.rounds {
+            println!(
+                "{}, {}: round {}",
+                swept.provider,
+                swept.name,
+                swept.rounds + 1
+            );
             let mut turns = [0, 1];
-            turns.rotate_left(round as usize % 2);
+            turns.rotate_left(swept.rounds as usize % 2);
             for at in turns {
                 let library = self.libraries[at];
                 let rows = self.play(work, swept.provider, library, folder);
