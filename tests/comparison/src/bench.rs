@@ -15,7 +15,7 @@ use crate::library::{ours, reference, version};
 use crate::page;
 use crate::report::Report;
 use crate::sweep::Sweep;
-use crate::workload::{self, DATAGRAMS, Workload};
+use crate::workload::{self, DATAGRAMS, RELIABLE_DATAGRAMS, Workload};
 
 /// What to compare and how often.
 #[derive(Args, Debug)]
@@ -55,7 +55,7 @@ impl Options {
     fn providers(&self) -> Vec<String> {
         let usual: &[&str] = match (self.sweep, self.threads) {
             (true, _) if self.mpi => &["shm", "tcp"],
-            (true, _) => &["shm", "tcp", "udp;ofi_rxd"],
+            (true, _) => &["shm", "tcp", RELIABLE_DATAGRAMS],
             (_, true) => &["shm", "tcp"],
             _ => &["shm", "tcp", DATAGRAMS],
         };

@@ -11,6 +11,7 @@ use oxifabric_trials::Library;
 
 use crate::cores::Cores;
 use crate::speed::Speed;
+use crate::workload::RELIABLE_DATAGRAMS;
 
 /// Shares of packets that are lost, in percent.
 const SHARES: [f64; 7] = [0.0, 0.1, 1.0, 2.0, 5.0, 10.0, 20.0];
@@ -94,6 +95,12 @@ fn goodput(
 ) -> Result<f64, Box<dyn Error>> {
     let faults = (share > 0.0).then(|| format!("drop={},seed=7", share / 100.0));
     let options = format!("{bytes} {count}");
-    let row = speed.run(&options, library, "udp;ofi_rxd", cores, faults.as_deref())?;
+    let row = speed.run(
+        &options,
+        library,
+        RELIABLE_DATAGRAMS,
+        cores,
+        faults.as_deref(),
+    )?;
     Ok(row.mbytes_per_second)
 }

@@ -19,6 +19,9 @@ use crate::ucx::Test;
 /// The provider of datagram endpoints; all others have reliable ones.
 pub(crate) const DATAGRAMS: &str = "udp";
 
+/// The provider of reliable datagrams.
+pub(crate) const RELIABLE_DATAGRAMS: &str = "udp;ofi_rxd";
+
 /// A program with its options.
 pub(crate) struct Workload {
     /// The program and what it does, for the report.
