@@ -31,9 +31,9 @@ const LONGEST_OF: [u64; 3] = [4 << 10, 256 << 10, LONGEST];
 /// Up to this time in parts of that of the reference, a size is level with it: it moves by as much from one run to the next.
 const LEVEL: f64 = 1.03;
 
-/// Over reliable datagrams each work is done so many times less often: a message of 8 MiB takes the reference 24 ms there, a hundred times as long as
-/// over the others.
-const LESS_OFTEN: f64 = 10.0;
+/// Parts of the usual number of messages over reliable datagrams: one of 8 MiB takes the reference 24 ms one way there, 7 times as long as over tcp and
+/// 18 times as long as over shm, so that the sweep over them alone would take an hour.
+const RELIABLE_DATAGRAMS_SCALE: f64 = 0.1;
 
 /// What is swept.
 pub(crate) struct Sweep<'a> {
@@ -294,11 +294,7 @@ impl Sweep<'_> {
 
     /// Returns how often to do over `provider` what is usually done `count` times.
     fn scaled(&self, count: u32, provider: &str) -> u32 {
-        let parts = match provider {
-            RELIABLE_DATAGRAMS => self.scale / LESS_OFTEN,
-            _ => self.scale,
-        };
-        ((f64::from(count) * parts) as u32).max(1)
+        scaled(count, scale_over(provider, self.scale))
     }
 }
 
@@ -389,6 +385,18 @@ impl Times {
     }
 }
 
+/// Returns the scale over this provider, where that over the others is `scale`.
+fn scale_over(provider: &str, scale: f64) -> f64 {
+    match provider {
+        RELIABLE_DATAGRAMS => scale * RELIABLE_DATAGRAMS_SCALE,
+        _ => scale,
+    }
+}
+
+fn scaled(count: u32, scale: f64) -> u32 {
+    ((f64::from(count) * scale) as u32).max(1)
+}
+
 /// Returns the rows of the side that took longer at each size.
 ///
 /// Both sides of fi_rma_bw write at once, and the one that does not poll while it can post is served first: with C's library over shm one side takes
@@ -443,6 +451,17 @@ mod tests {
             swept.take(1, &[row(bytes, reference, bytes as f64 / reference)]);
         }
         swept
+    }
+
+    #[test]
+    fn works_over_reliable_datagrams_are_done_a_tenth_as_often() {
+        let often = |provider, scale| scaled(500, scale_over(provider, scale));
+        let providers = ["shm", "tcp", RELIABLE_DATAGRAMS];
+        assert_eq!(
+            providers.map(|provider| often(provider, 1.0)),
+            [500, 500, 50]
+        );
+        assert_eq!(providers.map(|provider| often(provider, 0.01)), [5, 5, 1]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use oxifabric_bench::table::{Column, Table};
 use oxifabric_bench::units::{spell_size, spell_value};
 use serde_json::{Value, json};
 
-use super::{Sweep, Swept, Times};
+use super::{Sweep, Swept, Times, scale_over};
 use crate::page;
 
 /// What was swept.
@@ -53,8 +53,9 @@ impl<'a> Report<'a> {
         for swept in self.all {
             let (provider, name, unit) = (swept.provider, &swept.name, swept.unit());
             text += &format!(
-                "\n{provider}, {name}, {unit}, {} rounds\n{}\n{}\n",
+                "\n{provider}, {name}, {unit}, {} rounds, {} of the usual number of messages\n{}\n{}\n",
                 swept.rounds,
+                scale_over(provider, self.sweep.scale),
                 SIZES.head(),
                 SIZES.rule()
             );
@@ -112,6 +113,7 @@ impl<'a> Report<'a> {
                 "program": swept.name,
                 "ratio_of": if swept.in_turns { "times" } else { "rates" },
                 "rounds": swept.rounds,
+                "scale": scale_over(swept.provider, self.sweep.scale),
                 "sizes": sizes(swept),
                 "trouble": swept.trouble,
             })
