@@ -244,7 +244,7 @@ impl Sweep<'_> {
         let options = format!(
             "{} {}",
             sizes.join(","),
-            self.scaled(pair.own_count, provider)
+            scaled(pair.own_count, provider, self.scale)
         );
         let printed = speed.play(&options, library, provider, self.cores, None)?;
         Ok(speed::rows(&printed).collect())
@@ -262,7 +262,7 @@ impl Sweep<'_> {
         for (longest, count) in LONGEST_OF.into_iter().zip(pair.counts) {
             let group = std::iter::from_fn(|| sizes.next_if(|&size| size as u64 <= longest));
             let group: Vec<String> = group.map(|size| size.to_string()).collect();
-            let (sizes, count) = (group.join(","), self.scaled(count, provider));
+            let (sizes, count) = (group.join(","), scaled(count, provider, self.scale));
             let options = format!("{} -S l:{sizes} -I {count}", pair.options);
             let program = folder.join(pair.program);
             let mut both = fabtests::pair(&program, &options, library, provider);
@@ -282,7 +282,7 @@ impl Sweep<'_> {
         provider: &str,
         library: &Library,
     ) -> Result<Vec<Row>, Box<dyn Error>> {
-        let counts = REPETITIONS.map(|count| self.scaled(count, provider));
+        let counts = REPETITIONS.map(|count| scaled(count, provider, self.scale));
         let times = mpi::sweep(benchmark, counts, library, provider, self.cores)?;
         let row = |(bytes, latency_us)| Row {
             bytes,
@@ -290,11 +290,6 @@ impl Sweep<'_> {
             mbytes_per_second: 0.0,
         };
         Ok(times.into_iter().map(row).collect())
-    }
-
-    /// Returns how often to do over `provider` what is usually done `count` times.
-    fn scaled(&self, count: u32, provider: &str) -> u32 {
-        scaled(count, scale_over(provider, self.scale))
     }
 }
 
@@ -393,8 +388,9 @@ fn scale_over(provider: &str, scale: f64) -> f64 {
     }
 }
 
-fn scaled(count: u32, scale: f64) -> u32 {
-    ((f64::from(count) * scale) as u32).max(1)
+/// Returns how often to do over this provider what is usually done `count` times.
+fn scaled(count: u32, provider: &str, scale: f64) -> u32 {
+    ((f64::from(count) * scale_over(provider, scale)) as u32).max(1)
 }
 
 /// Returns the rows of the side that took longer at each size.
@@ -455,7 +451,7 @@ mod tests {
 
     #[test]
     fn works_over_reliable_datagrams_are_done_a_tenth_as_often() {
-        let often = |provider, scale| scaled(500, scale_over(provider, scale));
+        let often = |provider, scale| scaled(500, provider, scale);
         let providers = ["shm", "tcp", RELIABLE_DATAGRAMS];
         assert_eq!(
             providers.map(|provider| often(provider, 1.0)),
